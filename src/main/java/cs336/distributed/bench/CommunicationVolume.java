@@ -4,13 +4,16 @@ import cs336.bench.Metric;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Traffic;
 import java.io.IOException;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 
 /**
- * The bytes that training steps communicate, per step: {@code handed}, bytes of the tensors passed to collectives;
- * {@code least-sent}, the minimum bytes that a rank must send for them; {@code sent}, the bytes that each rank sent
- * according to the counters of the operating system and the NVLinks, where all ranks have such counters.
+ * The bytes that training steps communicate, in the group and its subgroups, per step: {@code handed}, bytes of the
+ * tensors passed to collectives; {@code least-sent}, the minimum bytes that a rank must send for them; {@code sent},
+ * the bytes that each rank sent according to the counters of the operating system and the NVLinks, where all ranks have
+ * such counters.
  */
 final class CommunicationVolume {
     static final Metric HANDED = Metric.bytes("handed");
@@ -19,16 +22,24 @@ final class CommunicationVolume {
 
     private final ProcessGroup group;
     private final OptionalLong sentBefore;
-    private final Traffic before;
+    private final Map<ProcessGroup, Traffic> before;
     private OptionalLong sentAfter;
-    private Traffic traffic;
+    private Map<ProcessGroup, Traffic> traffic;
 
     private CommunicationVolume(ProcessGroup group) throws IOException {
         this.group = group;
         group.barrier();
         sentBefore = SentBytes.of(group);
         group.barrier(); // reading the counters takes some ranks longer than others
-        before = group.traffic();
+        before = traffic();
+    }
+
+    /** Returns the traffic so far, by group. */
+    private Map<ProcessGroup, Traffic> traffic() {
+        Map<ProcessGroup, Traffic> byGroup = new LinkedHashMap<>();
+        byGroup.put(group, group.traffic());
+        group.subgroups().forEach(subgroup -> byGroup.put(subgroup, subgroup.traffic()));
+        return byGroup;
     }
 
     /** Starts to count; all ranks call it. */
@@ -38,18 +49,23 @@ final class CommunicationVolume {
 
     /** Ends counting; all ranks call it. */
     void stop() throws IOException {
-        traffic = group.traffic().since(before);
+        traffic = traffic();
+        traffic.replaceAll((each, sum) -> sum.since(before.getOrDefault(each, new Traffic(Map.of()))));
         group.barrier();
         sentAfter = SentBytes.of(group);
     }
 
     /** Sets the metrics of so many steps, after {@link #stop}; all ranks call it. */
     void addTo(SampleCollector samples, int steps) {
-        long handed = traffic.byOperation().values().stream()
+        long handed = traffic.values().stream()
+                .flatMap(each -> each.byOperation().values().stream())
                 .mapToLong(Traffic.Volume::bytes)
                 .sum();
         samples.set(HANDED, List.of((double) handed / steps));
-        samples.set(LEAST_SENT, List.of(traffic.leastSent(group.size()) / steps));
+        double leastSent = traffic.entrySet().stream()
+                .mapToDouble(entry -> entry.getValue().leastSent(entry.getKey().size()))
+                .sum();
+        samples.set(LEAST_SENT, List.of(leastSent / steps));
         double sent = sentBefore.isPresent() && sentAfter.isPresent()
                 ? (double) (sentAfter.getAsLong() - sentBefore.getAsLong()) / steps
                 : Double.NaN;

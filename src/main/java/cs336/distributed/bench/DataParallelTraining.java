@@ -13,6 +13,7 @@ import cs336.bench.Precision;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.TrainingProgress;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.World;
 import cs336.distributed.training.FsdpSettings;
 import cs336.distributed.training.FullyShardedDataParallel;
 import cs336.distributed.training.ShardedOptimizer;
@@ -24,6 +25,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
@@ -64,16 +66,12 @@ record DataParallelTraining(
     static DataParallelTraining of(RankCase c, ProcessGroup group) {
         TransformerConfig config = c.model().config();
         Device device = group.device();
-        boolean isFsdp = FsdpMode.FSDP.toString().equals(c.mode());
-        if (!isFsdp && !FsdpMode.FSDP_WITHOUT_PREFETCH.toString().equals(c.mode())) {
+        FsdpSettings settings = settings(c, group);
+        if (settings == null) {
             var model = new TransformerLM(config, device);
             ShardTraining training = ShardTraining.of(c, model, group);
             return new DataParallelTraining(
                     c.precision(), device, model, c.lossRows(), training, null, training.optimizer());
-        }
-        FsdpSettings settings = FsdpSettings.standard().withMaxGatheredUnits(isFsdp ? 2 : 1);
-        if (c.precision() == Precision.BF16) {
-            settings = settings.withComputeDtype(DType.BFLOAT16);
         }
         var fsdp = FullyShardedDataParallel.construct(() -> new TransformerLM(config, device), group, settings);
         return new DataParallelTraining(
@@ -84,6 +82,47 @@ record DataParallelTraining(
                 null,
                 fsdp,
                 new AdamW(fsdp.namedParameters(), ADAMW));
+    }
+
+    /** Returns the settings of a mode with sharded parameters, otherwise null. */
+    private static FsdpSettings settings(RankCase c, ProcessGroup group) {
+        FsdpSettings settings = FsdpSettings.standard();
+        if (c.precision() == Precision.BF16) {
+            settings = settings.withComputeDtype(DType.BFLOAT16);
+        }
+        if (c.mode().equals(FsdpMode.FSDP.toString())) {
+            return settings;
+        }
+        if (c.mode().equals(FsdpMode.FSDP_WITHOUT_PREFETCH.toString())) {
+            return settings.withMaxGatheredUnits(1);
+        }
+        if (c.mode().equals(FsdpMode.HSDP.toString())) {
+            World world = group.world();
+            requireEqualNodes(group.allGather(new int[] {world.localRank(), world.localSize()}));
+            return settings.withReplicas(c.nodes());
+        }
+        return null;
+    }
+
+    /**
+     * Checks that nodes have equally many ranks, whose numbers are consecutive.
+     *
+     * @param ranks by rank: the rank on its node, and the number of ranks on that node
+     */
+    static void requireEqualNodes(List<int[]> ranks) {
+        int size = ranks.get(0)[1];
+        for (int rank = 0; rank < ranks.size(); rank++) {
+            int localRank = ranks.get(rank)[0];
+            int localSize = ranks.get(rank)[1];
+            if (localSize != size) {
+                throw new IllegalArgumentException("mode hsdp needs the same number of ranks on each node, not " + size
+                        + " on that of rank 0 and " + localSize + " on that of rank " + rank);
+            }
+            if (localRank != rank % size) {
+                throw new IllegalArgumentException("mode hsdp needs consecutive ranks on each node, as with srun"
+                        + " --distribution=block; rank " + rank + " has the local rank " + localRank + " of " + size);
+            }
+        }
     }
 
     /**

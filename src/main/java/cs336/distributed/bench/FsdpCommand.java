@@ -39,6 +39,9 @@ import picocli.CommandLine.Option;
             "    cs336 fsdp --d-model 64 --layers 4 --heads 2 --vocab 500 --batch 2 --context 32",
             "  One GPU for each of two processes, bf16 compute with fp32 master weights:",
             "    cs336 fsdp --backend nccl --size xl --batch 1 --context 512 --dtype bf16 --bucket-size-mb 100",
+            "  Hybrid sharding on four processes that count as two nodes:",
+            "    cs336 fsdp --mode fsdp,hsdp --processes 4 --emulate-nodes 2 --d-model 64 --layers 4 --heads 2 --vocab 500"
+                    + " --batch 2 --context 32",
             "  A model with 8.1 billion parameters and 32,768 tokens, on two GPUs of 141 GB:",
             "    cs336 fsdp --mode fsdp --backend nccl --d-model 4096 --d-ff 11008 --layers 34 --heads 32 --vocab 151936"
                     + " --batch 1 --context 32768 --dtype bf16 --attention flash --normalization rmsnorm-fused --fusion"
@@ -52,7 +55,8 @@ public final class FsdpCommand extends LabCommand {
             split = ",",
             paramLabel = "<mode>",
             description = "ddp; zero-1 (sharded optimizer state); fsdp (sharded parameters, gradients and optimizer"
-                    + " state); fsdp-without-prefetch (one gathered unit at once). Default: all",
+                    + " state); fsdp-without-prefetch (one gathered unit at once); hsdp (as fsdp within each of several"
+                    + " nodes, replicated across them). Default: all but hsdp",
             showDefaultValue = Visibility.NEVER)
     private List<String> modes = List.of("ddp", "zero-1", "fsdp", "fsdp-without-prefetch");
 
@@ -120,7 +124,7 @@ public final class FsdpCommand extends LabCommand {
         for (ModelOptions.Model model : chosen) {
             TrainingPlan training = checked(() -> rounds.plan(cases(model), storage));
             var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>());
-            Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+            Launcher launcher = checked(this::launcher);
             StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;
@@ -141,7 +145,7 @@ public final class FsdpCommand extends LabCommand {
                     .toList();
             return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
         });
-        Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+        Launcher launcher = checked(this::launcher);
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
         return 0;
     }
@@ -152,6 +156,10 @@ public final class FsdpCommand extends LabCommand {
         CheckpointPolicy policy = CheckpointPolicy.parse(checkpointing);
         Strategy.bucketed(bucketSize);
         ranks.check();
+        if (isHybrid() && ranks.nodes() == 1) {
+            throw new IllegalArgumentException(
+                    "--mode hsdp needs several nodes: --emulate-nodes, or --join on a cluster");
+        }
         rounds.check();
         storage.requireNames();
         if (precision() != Precision.FP32 && precision() != Precision.BF16) {
@@ -161,6 +169,14 @@ public final class FsdpCommand extends LabCommand {
                 .map(model ->
                         new ModelOptions.Model(model.label(), model.config().withCheckpointing(policy), model.batch()))
                 .toList();
+    }
+
+    private boolean isHybrid() {
+        return modes.contains(FsdpMode.HSDP.toString());
+    }
+
+    private Launcher launcher() {
+        return isHybrid() ? ranks.launcherOfNodes(storage.device()) : ranks.launcher(storage.device());
     }
 
     private Precision precision() {

@@ -12,7 +12,9 @@ public enum FsdpMode {
     /** Parameters, gradients and optimizer state are sharded; the next unit is gathered while one computes. */
     FSDP("fsdp"),
     /** As {@link #FSDP}, but each unit waits for its all-gather: one gathered unit at once. */
-    FSDP_WITHOUT_PREFETCH("fsdp-without-prefetch");
+    FSDP_WITHOUT_PREFETCH("fsdp-without-prefetch"),
+    /** As {@link #FSDP}, but sharded within each node and replicated across nodes (hybrid sharding). */
+    HSDP("hsdp");
 
     private final String label;
 
@@ -21,7 +23,7 @@ public enum FsdpMode {
     }
 
     /**
-     * Parses {@code ddp}, {@code zero-1}, {@code fsdp} or {@code fsdp-without-prefetch}.
+     * Parses {@code ddp}, {@code zero-1}, {@code fsdp}, {@code fsdp-without-prefetch} or {@code hsdp}.
      *
      * @throws IllegalArgumentException if the label is none of these
      */

@@ -49,6 +49,24 @@ final class CollectiveChecks {
         }
     }
 
+    /** Checks the tensors of a collective of several: at least one, all of one dtype. */
+    static void tensors(String name, List<Tensor> tensors, CollectiveBackend backend, Device device) {
+        if (tensors.isEmpty()) {
+            throw new IllegalArgumentException(name + " must have at least 1 tensor, not 0");
+        }
+        for (int i = 0; i < tensors.size(); i++) {
+            tensor(name + "[" + i + "]", tensors.get(i), backend, device);
+            requireOneDtype(name, tensors.get(0), tensors.get(i));
+        }
+    }
+
+    private static void requireOneDtype(String name, Tensor first, Tensor other) {
+        if (DType.of(other) != DType.of(first)) {
+            throw new IllegalArgumentException(
+                    name + " must have one dtype, not " + DType.of(first) + " and " + DType.of(other));
+        }
+    }
+
     /** Checks the tensors of a collective of several pairs: as many of both, at least one, all of one dtype. */
     static void shardsOf(
             String name,
@@ -66,10 +84,7 @@ final class CollectiveChecks {
             tensor(name + "[" + i + "]", wholes.get(i), backend, device);
             tensor(shardName + "[" + i + "]", shards.get(i), backend, device);
             shardsOf(name + "[" + i + "]", wholes.get(i), shardName + "[" + i + "]", shards.get(i), ranks);
-            if (DType.of(wholes.get(i)) != DType.of(wholes.get(0))) {
-                throw new IllegalArgumentException(name + " must have one dtype, not " + DType.of(wholes.get(0))
-                        + " and " + DType.of(wholes.get(i)));
-            }
+            requireOneDtype(name, wholes.get(0), wholes.get(i));
         }
     }
 

@@ -7,12 +7,24 @@ package cs336.distributed.collectives;
 public final class CollectiveFailure extends RuntimeException {
     private static final long serialVersionUID = 1;
 
+    private final boolean isDivergence;
+
     CollectiveFailure(String message) {
-        super(message);
+        this(message, null);
     }
 
     CollectiveFailure(String message, Throwable cause) {
+        this(message, cause, false);
+    }
+
+    CollectiveFailure(String message, Throwable cause, boolean isDivergence) {
         super(message, cause);
+        this.isDivergence = isDivergence;
+    }
+
+    /** Returns whether two ranks have called different collectives, which the message names. */
+    public boolean isDivergence() {
+        return isDivergence;
     }
 
     /** Returns the first line of a C++ exception's message, without its source location. */

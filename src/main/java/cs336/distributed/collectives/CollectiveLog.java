@@ -1,7 +1,7 @@
 package cs336.distributed.collectives;
 
 import java.time.Duration;
-import java.util.ArrayList;
+import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.StringJoiner;
-import java.util.concurrent.ConcurrentLinkedDeque;
 
 /**
  * The collectives that this rank has called, compared with those of the other ranks.
@@ -30,25 +29,74 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 final class CollectiveLog {
     private static final int KEPT_CALLS = 256;
     private static final int REPORTED_CALLS = 20;
+    private static final int MOST_NAMED_RANKS = 8;
 
     /** Time that ranks that failed at about the same time wait for each other's calls. */
     private static final Duration COMPARISON_TIMEOUT = Duration.ofSeconds(1);
 
     private final Rendezvous rendezvous;
-    private final int rank;
-    private final int size;
+    private final int rank; // in the world, as all ranks here
+    private final List<Integer> others;
+    private final String among; // the ranks of a subgroup, as in " of ranks [0, 2]"; empty for all ranks
+    private final RecentCalls recent;
     private final Map<CollectiveCall, Set<CollectiveCall>> successors = new HashMap<>();
     private Set<CollectiveCall> seenSuccessors = new HashSet<>(); // of the previous call
-    private final Deque<CollectiveCall> lastCalls = new ConcurrentLinkedDeque<>(); // read while a comparison blocks
+    private final Deque<CollectiveCall> lastCalls = new ArrayDeque<>();
     private volatile long count;
     private long fingerprint;
     private volatile String comparing;
     private String difference;
+    private boolean diverged;
 
-    CollectiveLog(Rendezvous rendezvous) {
+    /**
+     * Creates a log without calls.
+     *
+     * @param recent the last calls of this rank in all groups
+     */
+    CollectiveLog(Rendezvous rendezvous, RecentCalls recent) {
         this.rendezvous = rendezvous;
+        this.recent = recent;
         rank = rendezvous.world().rank();
-        size = rendezvous.world().size();
+        others = rendezvous.members().stream().filter(other -> other != rank).toList();
+        among = rendezvous.isOfSubgroup() ? " of ranks " + text(rendezvous.members()) : "";
+    }
+
+    /** Returns a list of ranks, of which long ones are shortened. */
+    private static String text(List<Integer> ranks) {
+        return ranks.size() <= MOST_NAMED_RANKS
+                ? ranks.toString()
+                : "[%d, %d, …, %d]".formatted(ranks.get(0), ranks.get(1), ranks.get(ranks.size() - 1));
+    }
+
+    /** The last calls of a rank in all groups, in the order of the calls. */
+    static final class RecentCalls {
+        private final Deque<NumberedCall> last = new ArrayDeque<>();
+        private long count;
+
+        private synchronized void add(NumberedCall call) {
+            count++;
+            last.add(call);
+            if (last.size() > REPORTED_CALLS) {
+                last.remove();
+            }
+        }
+
+        /** Returns the number of all calls. */
+        synchronized long count() {
+            return count;
+        }
+
+        /** Returns the last {@value #REPORTED_CALLS} calls with their numbers. */
+        synchronized List<String> last() {
+            return last.stream().map(NumberedCall::toString).toList();
+        }
+    }
+
+    private record NumberedCall(long number, String among, CollectiveCall call) {
+        @Override
+        public String toString() {
+            return number + among + ": " + call;
+        }
     }
 
     /**
@@ -61,17 +109,27 @@ final class CollectiveLog {
         count++;
         fingerprint = fingerprint * 1_000_003 + call.fingerprint();
         lastCalls.add(call);
+        recent.add(new NumberedCall(count, among, call));
         if (count > KEPT_CALLS) {
             lastCalls.remove();
         }
         boolean isNew = seenSuccessors.add(call);
         seenSuccessors = successors.computeIfAbsent(call, c -> new HashSet<>());
-        if (isNew && size > 1) {
-            comparing = "collective " + count + ", " + call;
+        if (isNew && !others.isEmpty()) {
+            comparing = name(count, call);
             compare(call);
             comparing = null;
         }
         return count;
+    }
+
+    /** Returns a call with its number, for messages. */
+    String name(long number, CollectiveCall call) {
+        return numbered(number) + ", " + call;
+    }
+
+    private String numbered(long number) {
+        return "collective " + number + among;
     }
 
     /** Returns a hash of all calls; equal on ranks that made the same calls in the same order. */
@@ -84,17 +142,9 @@ final class CollectiveLog {
         return count;
     }
 
-    /**
-     * Returns the last {@value #REPORTED_CALLS} calls with their numbers, also while another call is being recorded.
-     */
-    List<String> last() {
-        List<CollectiveCall> kept = List.copyOf(lastCalls);
-        long number = count - kept.size();
-        var lines = new ArrayList<String>();
-        for (CollectiveCall call : kept) {
-            lines.add(++number + ": " + call);
-        }
-        return lines.subList(Math.max(0, lines.size() - REPORTED_CALLS), lines.size());
+    /** Returns the last calls of this rank in all groups. */
+    RecentCalls recent() {
+        return recent;
     }
 
     /** Returns the call that is being compared with the other ranks, or null. */
@@ -104,18 +154,16 @@ final class CollectiveLog {
 
     private void compare(CollectiveCall call) {
         rendezvous.post("first/" + count, call.toString());
-        for (int other = 0; other < size; other++) {
-            if (other == rank) {
-                continue;
-            }
+        for (int other : others) {
             String theirs = rendezvous.read("first/" + count, other, rendezvous.timeout());
             if (theirs == null) {
-                throw new CollectiveFailure("rank " + other + " did not call collective " + count + ", " + call
-                        + " on rank " + rank + ", within " + Rendezvous.text(rendezvous.timeout()) + difference());
+                throw new CollectiveFailure("rank " + other + " did not call " + name(count, call) + " on rank " + rank
+                        + ", within " + Rendezvous.text(rendezvous.timeout()) + difference());
             }
             if (!theirs.equals(call.toString())) {
-                throw new CollectiveFailure("collective " + count + " is " + call + " on rank " + rank + ", but "
-                        + theirs + " on rank " + other);
+                String different =
+                        numbered(count) + " is " + call + " on rank " + rank + ", but " + theirs + " on rank " + other;
+                throw new CollectiveFailure(different, null, true);
             }
         }
     }
@@ -126,19 +174,21 @@ final class CollectiveLog {
      */
     synchronized String difference() {
         if (difference == null) {
-            difference = size > 1 ? compareLastCalls() : "";
+            difference = others.isEmpty() ? "" : compareLastCalls();
         }
         return difference;
+    }
+
+    /** Returns whether {@link #difference} has found a call that is different on another rank. */
+    synchronized boolean hasDiverged() {
+        return diverged;
     }
 
     private String compareLastCalls() {
         try {
             rendezvous.post("calls", describeLastCalls());
             long end = System.nanoTime() + COMPARISON_TIMEOUT.toNanos();
-            for (int other = 0; other < size; other++) {
-                if (other == rank) {
-                    continue;
-                }
+            for (int other : others) {
                 String theirs = rendezvous.read("calls", other, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
                 String difference = theirs == null ? "" : difference(other, theirs);
                 if (!difference.isEmpty()) {
@@ -169,13 +219,14 @@ final class CollectiveLog {
         for (CollectiveCall call : lastCalls) {
             String theirCall = theirs.get(++number);
             if (theirCall != null && !theirCall.equals(call.toString())) {
-                return "collective " + number + " is " + call + " on rank " + rank + ", but " + theirCall + " on rank "
+                diverged = true;
+                return numbered(number) + " is " + call + " on rank " + rank + ", but " + theirCall + " on rank "
                         + other;
             }
         }
         if (theirCount == count) {
             return "";
         }
-        return "rank " + rank + " has called " + count + " collectives, rank " + other + " " + theirCount;
+        return "rank " + rank + " has called " + count + " collectives" + among + ", rank " + other + " " + theirCount;
     }
 }

@@ -33,7 +33,8 @@ final class Gloo {
             var options = ProcessGroupGloo.Options.create(Rendezvous.milliseconds(rendezvous.timeout()));
             options.devices(new GlooDeviceVector(network(world)));
             options.threads(THREADS);
-            return MemoryScope.keep(new ProcessGroupGloo(rendezvous.store(), world.rank(), world.size(), options));
+            return MemoryScope.keep(new ProcessGroupGloo(
+                    rendezvous.store(), rendezvous.rank(), rendezvous.members().size(), options));
         }
     }
 

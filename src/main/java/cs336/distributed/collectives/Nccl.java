@@ -18,12 +18,12 @@ final class Nccl {
         // After a timeout, end the process at once; c10d would first wait a minute for other ranks' traces.
         NativeEnvironment.setDefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0");
         NativeEnvironment.setDefault("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1");
-        World world = rendezvous.world();
         device.makeCurrent();
         try (var scope = MemoryScope.open()) {
             var options = ProcessGroupNCCL.Options.create();
             options.timeout(Rendezvous.milliseconds(rendezvous.timeout()));
-            var group = MemoryScope.keep(new ProcessGroupNCCL(rendezvous.store(), world.rank(), world.size(), options));
+            var group = MemoryScope.keep(new ProcessGroupNCCL(
+                    rendezvous.store(), rendezvous.rank(), rendezvous.members().size(), options));
             group.setBoundDeviceId(new DeviceOptional(device.toTorch()));
             group.eagerConnectSingleDevice(device.toTorch());
             return group;

@@ -12,20 +12,26 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.Work;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The group of all ranks and its collectives, on PyTorch's c10d. All ranks call the same collectives in the same order.
+ * The group of all ranks, or of some, and its collectives, on PyTorch's c10d. All ranks of a group call the same
+ * collectives in the same order.
  *
  * <p>Tensors are contiguous, and have the same dtype and shape on all ranks. With NCCL they are on this rank's GPU,
  * with Gloo on the CPU or on this rank's device. Results are written in place, and autograd does not record them. With
@@ -35,6 +41,11 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>Ranks that call different collectives get an exception that names the ranks and the calls, not a hang: see
  * {@link CollectiveLog}.
+ *
+ * <p>{@link #split} and {@link #mesh} create subgroups. The ranks of a subgroup are numbered from 0; messages and
+ * failures name them by their numbers among all ranks. A failure of a subgroup is one of the whole group, whose
+ * launcher or {@link RankWatch} watches the processes. Closing a subgroup does not end the whole group; closing the
+ * whole group closes its subgroups.
  *
  * @see #join(World, CollectiveBackend, Duration)
  */
@@ -49,6 +60,9 @@ public final class ProcessGroup implements AutoCloseable {
     private static final Queue<ProcessGroup> ABANDONED = new ConcurrentLinkedQueue<>();
 
     private final World world;
+    private final ProcessGroup parent; // null for the group of all ranks
+    private final int rank;
+    private final int size;
     private final CollectiveBackend backend;
     private final Device device;
     private final Rendezvous rendezvous;
@@ -59,14 +73,22 @@ public final class ProcessGroup implements AutoCloseable {
     private volatile boolean closed;
     private volatile StartedCollective waiting;
     private RankWatch watch; // null if a launcher watches the ranks
+    private final List<ProcessGroup> subgroups = new CopyOnWriteArrayList<>(); // open ones, in the order of splits
+    private final Map<Integer, DeviceMesh> meshes = new HashMap<>(); // by the number of replicas
+    private int splits;
 
-    private ProcessGroup(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
-        world = rendezvous.world();
+    private ProcessGroup(ProcessGroup parent, Rendezvous rendezvous, CollectiveBackend backend, Device device) {
+        this.parent = parent;
         this.rendezvous = rendezvous;
         this.backend = backend;
         this.device = device;
-        calls = new CollectiveLog(rendezvous);
-        requireOneGpuEach(rendezvous.register(location()));
+        world = rendezvous.world();
+        rank = rendezvous.rank();
+        size = rendezvous.members().size();
+        calls = new CollectiveLog(rendezvous, parent == null ? new CollectiveLog.RecentCalls() : parent.calls.recent());
+        if (parent == null) {
+            requireOneGpuEach(rendezvous.register(location()));
+        }
         try {
             c10d = C10d.connect(rendezvous, backend, device);
         } catch (RuntimeException e) {
@@ -118,7 +140,7 @@ public final class ProcessGroup implements AutoCloseable {
 
     private static ProcessGroup join(Rendezvous rendezvous, CollectiveBackend backend, Device device) {
         try {
-            return new ProcessGroup(rendezvous, backend, device);
+            return new ProcessGroup(null, rendezvous, backend, device);
         } catch (RuntimeException e) {
             rendezvous.close();
             throw e;
@@ -146,14 +168,78 @@ public final class ProcessGroup implements AutoCloseable {
         return Device.cuda(world.localRank());
     }
 
-    /** Returns the rank of this process, from 0. */
-    public int rank() {
-        return world.rank();
+    /**
+     * Divides the ranks into subgroups, like {@code MPI_Comm_split}. All ranks of this group call it.
+     *
+     * @param color the ranks with the same color form a subgroup, in the order of this group
+     * @return this rank's subgroup, with the backend, the device and the timeout of this group
+     * @throws CollectiveFailure if a rank does not call it, or ranks cannot connect
+     */
+    public ProcessGroup split(int color) {
+        long[] colors = numbersOfRanks("all-gather of colors", color);
+        List<Integer> members = IntStream.range(0, size)
+                .filter(other -> colors[other] == color)
+                .mapToObj(rendezvous.members()::get)
+                .toList();
+        splits++;
+        Rendezvous own = null;
+        try {
+            own = rendezvous.subgroup("split/" + splits + "/" + color, members);
+            var subgroup = new ProcessGroup(this, own, backend, device);
+            subgroups.add(subgroup);
+            return subgroup;
+        } catch (CollectiveFailure e) {
+            if (own != null) {
+                own.close();
+            }
+            throw keepFirst(e);
+        }
     }
 
-    /** Returns the number of ranks (the world size). */
+    /**
+     * Arranges the ranks as a mesh of replicas × shards, which this group closes. All ranks call it. Later calls return
+     * the same subgroups.
+     *
+     * @param replicas a divisor of the number of ranks, equal on all of them
+     * @throws IllegalArgumentException if it is not a divisor; on every rank, if ranks differ in it
+     */
+    public DeviceMesh mesh(int replicas) {
+        if (replicas < 1 || size % replicas != 0) {
+            throw new IllegalArgumentException(
+                    "replicas must be a divisor of the number of ranks, " + size + ", not " + replicas);
+        }
+        if (replicas == 1) {
+            return new DeviceMesh(this, this, null);
+        }
+        long[] found = numbersOfRanks("all-gather of replicas", replicas);
+        for (int other = 0; other < size; other++) {
+            if (found[other] != found[0]) {
+                throw new IllegalArgumentException("replicas must be equal on all ranks; it is " + found[0]
+                        + " on rank 0 and " + found[other] + " on rank " + other);
+            }
+        }
+        DeviceMesh mesh = meshes.get(replicas);
+        if (mesh == null) {
+            int shards = size / replicas;
+            mesh = new DeviceMesh(this, split(rank / shards), split(rank % shards));
+            meshes.put(replicas, mesh);
+        }
+        return mesh;
+    }
+
+    /** Returns the subgroups of this rank that are open, without their own. */
+    public List<ProcessGroup> subgroups() {
+        return List.copyOf(subgroups);
+    }
+
+    /** Returns the rank of this process in the group, from 0. */
+    public int rank() {
+        return rank;
+    }
+
+    /** Returns the number of ranks of the group (of all ranks: the world size). */
     public int size() {
-        return world.size();
+        return size;
     }
 
     /** Returns the position of this process among all ranks. */
@@ -179,6 +265,26 @@ public final class ProcessGroup implements AutoCloseable {
     /** Starts an {@link #allReduce}. */
     public PendingCollective allReduceAsync(Tensor tensor, Reduction reduction) {
         return allReduce(tensor, reduction, true);
+    }
+
+    /**
+     * Starts one {@link #allReduce} per tensor; they count as one collective, and NCCL runs them in one launch.
+     *
+     * @param tensors at least one, all of one dtype
+     */
+    public PendingCollective allReduceAsync(List<Tensor> tensors, Reduction reduction) {
+        CollectiveChecks.tensors("tensors", tensors, backend, device);
+        CollectiveChecks.reducible("tensors[0]", tensors.get(0), reduction);
+        boolean divideFirst = dividesFirst(reduction, tensors.get(0));
+        return start(
+                CollectiveCall.of(name("all-reduce", reduction, tensors.size()), tensors),
+                () -> {
+                    if (divideFirst) {
+                        tensors.forEach(this::divide);
+                    }
+                    return c10d.allReduce(tensors, reduction);
+                },
+                reduction.divides(backend) && !divideFirst ? tensors : List.of());
     }
 
     private PendingCollective allReduce(Tensor tensor, Reduction reduction, boolean async) {
@@ -277,10 +383,7 @@ public final class ProcessGroup implements AutoCloseable {
         CollectiveChecks.reducible("ins[0]", ins.get(0), reduction);
         boolean divideFirst = dividesFirst(reduction, ins.get(0));
         return start(
-                CollectiveCall.of(
-                        "reduce-scatter (%s, %d tensors)"
-                                .formatted(reduction.name().toLowerCase(Locale.ROOT), ins.size()),
-                        outs),
+                CollectiveCall.of(name("reduce-scatter", reduction, ins.size()), outs),
                 () -> c10d.reduceScatter(
                         outs, divideFirst ? ins.stream().map(this::divided).toList() : ins, reduction),
                 reduction.divides(backend) && !divideFirst ? outs : List.of());
@@ -384,7 +487,9 @@ public final class ProcessGroup implements AutoCloseable {
             String name, T value, boolean receives, BiFunction<Tensor, Tensor, Work> send) {
         byte[] mine = Serialization.bytes(value);
         try (var scope = MemoryScope.open()) {
-            int[] lengths = lengths(mine.length);
+            int[] lengths = Arrays.stream(numbersOfRanks("all-gather of values", mine.length))
+                    .mapToInt(Math::toIntExact)
+                    .toArray();
             int longest = Arrays.stream(lengths).max().orElseThrow();
             if (longest > MOST_GATHERED_BYTES / size()) { // the same on all ranks
                 throw new IllegalArgumentException("a value must have at most " + MOST_GATHERED_BYTES / size()
@@ -404,22 +509,28 @@ public final class ProcessGroup implements AutoCloseable {
         }
     }
 
-    /** Returns the length of each rank's value in bytes; {@code mine} is this rank's. */
-    private int[] lengths(int mine) {
-        long fingerprint = calls.fingerprint();
-        Tensor head = onDevice(new long[] {mine, fingerprint});
-        Tensor heads = torch.zeros(new long[] {2L * size()}, ownDevice().options(DType.INT64));
-        start(CollectiveCall.of("all-gather of values", head), () -> c10d.allGather(heads, head, false), null)
-                .await();
-        long[] found = Tensors.toLongs(heads);
-        int[] lengths = new int[size()];
-        for (int other = 0; other < size(); other++) {
-            if (found[2 * other + 1] != fingerprint) {
-                throw divergence("when values are gathered");
+    /**
+     * Returns a number of each rank, and compares the fingerprints of all ranks.
+     *
+     * @param name of the collective
+     */
+    private long[] numbersOfRanks(String name, long mine) {
+        try (var scope = MemoryScope.open()) {
+            long fingerprint = calls.fingerprint();
+            Tensor head = onDevice(new long[] {mine, fingerprint});
+            Tensor heads = torch.zeros(new long[] {2L * size}, ownDevice().options(DType.INT64));
+            start(CollectiveCall.of(name, head), () -> c10d.allGather(heads, head, false), null)
+                    .await();
+            long[] found = Tensors.toLongs(heads);
+            long[] numbers = new long[size];
+            for (int other = 0; other < size; other++) {
+                if (found[2 * other + 1] != fingerprint) {
+                    throw divergence("when values are gathered");
+                }
+                numbers[other] = found[2 * other];
             }
-            lengths[other] = Math.toIntExact(found[2 * other]);
+            return numbers;
         }
-        return lengths;
     }
 
     private static <T extends Serializable> List<T> values(long[] numbers, int[] lengths, int elements) {
@@ -473,10 +584,14 @@ public final class ProcessGroup implements AutoCloseable {
         if (e instanceof CollectiveFailure known) {
             return keepFirst(known);
         }
-        return keepFirst(new CollectiveFailure(
-                "collective %d, %s, failed on rank %d of %d: %s%s"
-                        .formatted(number, call, rank(), size(), CollectiveFailure.reason(e), calls.difference()),
-                e));
+        String message = "%s, failed on rank %d of %d: %s%s"
+                .formatted(
+                        calls.name(number, call),
+                        world.rank(),
+                        world.size(),
+                        CollectiveFailure.reason(e),
+                        calls.difference());
+        return keepFirst(new CollectiveFailure(message, e, calls.hasDiverged()));
     }
 
     /** Keeps the first failure; later ones are its consequences. */
@@ -484,49 +599,72 @@ public final class ProcessGroup implements AutoCloseable {
         if (failure == null) {
             failure = next;
         }
+        if (parent != null) {
+            parent.keepFirst(next);
+        }
         return next;
     }
 
-    /** Returns the first failure of a collective, or null. */
+    /** Returns whether a collective of this group or of a group that contains it has failed. */
+    private boolean hasFailed() {
+        return failure != null || parent != null && parent.hasFailed();
+    }
+
+    /** Returns the first failure of a collective of this group or of a subgroup, or null. */
     public CollectiveFailure failure() {
         return failure;
     }
 
     private CollectiveFailure divergence(String where) {
         String difference = calls.difference();
-        return keepFirst(new CollectiveFailure(
-                "ranks have called different collectives; detected on rank " + rank() + " " + where + difference));
+        return keepFirst(new CollectiveFailure("ranks have called different collectives; detected on rank "
+                + world.rank() + " " + where + difference));
     }
 
-    /** Returns the volume of data that this rank has passed to collectives so far. */
+    /** Returns the volume of data that this rank has passed to collectives of this group so far, without subgroups. */
     public Traffic traffic() {
         synchronized (calls) {
             return meter.traffic();
         }
     }
 
-    /** Returns the collective that this rank is blocked in, or null. */
+    /** Returns the collective of this group or of a subgroup that this rank is blocked in, or null. */
     public String waitingIn() {
         StartedCollective current = waiting;
-        return current == null ? calls.comparing() : "collective " + current.number + ", " + current.call;
+        if (current != null) {
+            return calls.name(current.number, current.call);
+        }
+        String comparing = calls.comparing();
+        if (comparing != null) {
+            return comparing;
+        }
+        return subgroups.stream()
+                .map(ProcessGroup::waitingIn)
+                .filter(Objects::nonNull)
+                .findFirst()
+                .orElse(null);
     }
 
-    /** Returns the number of collectives that this rank has called. */
+    /** Returns the number of collectives that this rank has called in all groups. */
     public long calls() {
-        return calls.count();
+        return calls.recent().count();
     }
 
-    /** Returns the last collectives that this rank has called, with their numbers. Never blocks. */
+    /** Returns the last collectives that this rank has called in all groups, with their numbers. Never blocks. */
     public List<String> lastCalls() {
-        return calls.last();
+        return calls.recent().last();
     }
 
     /**
      * Starts heartbeats and failure reports between ranks that no common launcher watches. All ranks must call it.
      *
      * @param location describes what this rank does; called on another thread
+     * @throws IllegalStateException if this is a subgroup
      */
     public RankWatch watch(Supplier<String> location) {
+        if (parent != null) {
+            throw new IllegalStateException("a subgroup has no watch; that of the whole group watches all ranks");
+        }
         watch = new RankWatch(rendezvous, location);
         return watch;
     }
@@ -574,7 +712,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Blocks until all ranks leave the group, then frees it. After a failed collective it leaves at once.
+     * Blocks until all ranks leave the group, then frees it and its subgroups. After a failed collective it leaves at
+     * once.
      *
      * @throws CollectiveFailure if ranks have called different collectives, or a rank does not leave within the timeout
      */
@@ -584,15 +723,19 @@ public final class ProcessGroup implements AutoCloseable {
             return;
         }
         closed = true;
-        if (failure != null) {
+        if (hasFailed()) {
             abandon();
             return;
         }
         try {
+            subgroups.forEach(ProcessGroup::close);
             leaveTogether();
         } catch (CollectiveFailure e) {
             abandon();
             throw keepFirst(e);
+        }
+        if (parent != null) {
+            parent.subgroups.remove(this);
         }
         if (watch != null) {
             watch.close();
@@ -602,30 +745,34 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Leaves the group after a failure on this rank, without telling the other ranks, whose collectives then fail.
-     * Native memory is not freed, since that would wait for collectives that may never end.
+     * Leaves the group and its subgroups after a failure on this rank, without telling the other ranks, whose
+     * collectives then fail. Native memory is not freed, since that would wait for collectives that may never end.
      */
     public void abandon() {
         closed = true;
+        subgroups.forEach(ProcessGroup::abandon);
         ABANDONED.add(this);
     }
 
     private void leaveTogether() {
         String mine = calls.count() + " " + calls.fingerprint();
         rendezvous.post("leaving", mine);
-        for (int other = 0; other < size(); other++) {
+        for (int other : rendezvous.members()) {
             String theirs = rendezvous.read("leaving", other, rendezvous.timeout());
             if (theirs == null) {
                 throw keepFirst(new CollectiveFailure("rank " + other + " did not leave the group within "
-                        + Rendezvous.text(rendezvous.timeout()) + " after rank " + rank() + calls.difference()));
+                        + Rendezvous.text(rendezvous.timeout()) + " after rank " + world.rank() + calls.difference()));
             }
             if (!theirs.equals(mine)) {
                 throw divergence("when leaving the group");
             }
         }
+        if (parent != null) {
+            return; // the store remains
+        }
         rendezvous.post("left", "");
-        if (rank() == 0) { // rank 0 hosts the store
-            for (int other = 1; other < size(); other++) {
+        if (rank == 0) { // rank 0 hosts the store
+            for (int other = 1; other < size; other++) {
                 rendezvous.read("left", other, rendezvous.timeout());
             }
         }
@@ -646,6 +793,10 @@ public final class ProcessGroup implements AutoCloseable {
                         + " and " + Math.max(rank(), other) + " share " + locations.get(rank()));
             }
         }
+    }
+
+    private static String name(String operation, Reduction reduction, int tensors) {
+        return "%s (%s, %d tensors)".formatted(operation, reduction.name().toLowerCase(Locale.ROOT), tensors);
     }
 
     private static String name(String operation, Reduction reduction) {

@@ -22,6 +22,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.ByteVector;
 import org.bytedeco.pytorch.FileStore;
@@ -32,7 +33,10 @@ import org.bytedeco.pytorch.StringVector;
 import org.bytedeco.pytorch.TCPStore;
 import org.bytedeco.pytorch.TCPStoreOptions;
 
-/** The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. */
+/**
+ * The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. That of
+ * a subgroup uses the same store with prefixed keys.
+ */
 public final class Rendezvous implements AutoCloseable {
     /** Additional time for a query beyond its limit, on a busy machine. */
     private static final Duration MARGIN = Duration.ofMillis(2500);
@@ -55,19 +59,44 @@ public final class Rendezvous implements AutoCloseable {
     public static final String TOKEN = "CS336_RUN_TOKEN";
 
     private final World world;
+    private final List<Integer> members; // ranks of the world, in ascending order
+    private final String prefix; // of all keys; empty for the group of all ranks
     private final Duration timeout;
     private final boolean inFile;
-    private final Store owned; // on rank 0 the server; freed by this object, not by C++ reference counting
+    private final Store owned; // on rank 0 the server; freed by that of all ranks, not by C++ reference counting
     private final Store store; // a clone with C++ reference counting, which process groups can share
     private volatile boolean unresponsive;
 
     private Rendezvous(World world, Duration timeout, Store owned) {
         this.world = world;
         this.timeout = timeout;
+        members = IntStream.range(0, world.size()).boxed().toList();
+        prefix = "";
         inFile = owned instanceof FileStore;
         this.owned = MemoryScope.keep(owned);
-        store = MemoryScope.keep(withToken(owned.clone()));
+        store = connection();
         store.setTimeout(milliseconds(timeout));
+    }
+
+    private Rendezvous(Rendezvous whole, String name, List<Integer> members) {
+        world = whole.world;
+        timeout = whole.timeout;
+        this.members = List.copyOf(members);
+        prefix = whole.prefix + name + "/";
+        inFile = whole.inFile;
+        owned = whole.owned;
+        store = connection();
+        store.setTimeout(milliseconds(timeout));
+    }
+
+    /**
+     * Returns the rendezvous of a subgroup; must be closed before this one.
+     *
+     * @param name different for each subgroup of this group, equal on its ranks
+     * @param some ranks of the world, in ascending order
+     */
+    Rendezvous subgroup(String name, List<Integer> some) {
+        return request(REQUEST_TIMEOUT, () -> new Rendezvous(this, name, some));
     }
 
     private static Store withToken(Store store) {
@@ -162,6 +191,21 @@ public final class Rendezvous implements AutoCloseable {
         return world;
     }
 
+    /** Returns the ranks of the group, by their numbers in the world. */
+    List<Integer> members() {
+        return members;
+    }
+
+    /** Returns the index of this process in {@link #members}. */
+    int rank() {
+        return members.indexOf(world.rank());
+    }
+
+    /** Returns whether this is the rendezvous of a subgroup. */
+    boolean isOfSubgroup() {
+        return !prefix.isEmpty();
+    }
+
     Duration timeout() {
         return timeout;
     }
@@ -172,7 +216,8 @@ public final class Rendezvous implements AutoCloseable {
 
     /** Returns another connection to the store, which does not wait for requests of the first one. */
     Store connection() {
-        return MemoryScope.keep(withToken(owned.clone()));
+        Store connected = withToken(owned.clone());
+        return MemoryScope.keep(isOfSubgroup() ? new PrefixStore(prefix, connected).clone() : connected);
     }
 
     /**
@@ -361,6 +406,8 @@ public final class Rendezvous implements AutoCloseable {
             return;
         }
         store.close();
-        owned.close();
+        if (!isOfSubgroup()) {
+            owned.close();
+        }
     }
 }

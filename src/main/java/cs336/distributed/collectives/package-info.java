@@ -4,6 +4,7 @@
  *
  * <p>Read first: {@link cs336.distributed.collectives.World} (rank and world size),
  * {@link cs336.distributed.collectives.ProcessGroup} (the collectives),
+ * {@link cs336.distributed.collectives.DeviceMesh} (subgroups of replicas and shards),
  * {@link cs336.distributed.collectives.Rendezvous} (how ranks find each other),
  * {@link cs336.distributed.collectives.CollectiveLog} (how ranks notice that they call different collectives),
  * {@link cs336.distributed.collectives.RankWatch} (how ranks learn which of them failed first).

@@ -19,7 +19,8 @@ public class LaunchOptions {
     @Option(
             names = "--emulate-nodes",
             paramLabel = "<n>",
-            description = "make NCCL treat the GPUs of this machine as those of n machines, connected by sockets")
+            description = "make NCCL treat the GPUs of this machine as those of n machines, connected by sockets; with"
+                    + " gloo only for --mode hsdp of fsdp")
     private Integer emulatedNodes;
 
     @Mixin
@@ -86,12 +87,17 @@ public class LaunchOptions {
      *     NCCL
      */
     public Launcher launcher(int processes, CollectiveBackend backend, String device) {
+        if (emulatesNodes() && backend != CollectiveBackend.NCCL) {
+            throw new IllegalArgumentException(
+                    "--emulate-nodes needs --backend nccl, not " + backend + ", which always uses sockets");
+        }
+        return launcherOfNodes(processes, backend, device);
+    }
+
+    /** Returns the launcher also if nodes are emulated without NCCL, for programs that distinguish nodes themselves. */
+    Launcher launcherOfNodes(int processes, CollectiveBackend backend, String device) {
         Launcher launcher = join ? Launcher.joining(World.fromEnvironment()) : Launcher.of(processes);
         if (emulatesNodes()) {
-            if (backend != CollectiveBackend.NCCL) {
-                throw new IllegalArgumentException(
-                        "--emulate-nodes needs --backend nccl, not " + backend + ", which always uses sockets");
-            }
             launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
         }
         if (!join) {

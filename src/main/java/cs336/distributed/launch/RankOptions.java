@@ -43,6 +43,18 @@ public final class RankOptions extends LaunchOptions {
     }
 
     /**
+     * Returns a launcher for a program that distinguishes nodes itself, so that nodes may be emulated with Gloo, too.
+     *
+     * @param device {@code best}, {@code cpu} or {@code cuda}
+     * @throws IllegalArgumentException if the device has another name
+     */
+    public Launcher launcherOfNodes(String device) {
+        Launcher launcher = launcherOfNodes(processes, backend(), device);
+        restart.apply(launcher);
+        return launcher;
+    }
+
+    /**
      * Returns a launcher that starts ranks, or joins those of srun or torchrun.
      *
      * @param device {@code best}, {@code cpu} or {@code cuda}

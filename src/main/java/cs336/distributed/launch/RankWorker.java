@@ -102,7 +102,7 @@ final class RankWorker {
                     reason(t),
                     trace.toString().strip(),
                     isExplained,
-                    t instanceof CollectiveFailure && !isOutOfMemory,
+                    t instanceof CollectiveFailure c && !c.isDivergence() && !isOutOfMemory,
                     RankWorker.lastCalls(group));
         }
 

@@ -42,6 +42,7 @@ final class FsdpParameter implements AutoCloseable {
      * Keeps this rank's shard of a parameter, and frees the rest.
      *
      * @param weight with the same values on all ranks
+     * @param group the ranks that divide it
      */
     FsdpParameter(Tensor weight, boolean sharded, ProcessGroup group) {
         this.weight = weight;

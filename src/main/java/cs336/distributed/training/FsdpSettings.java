@@ -22,18 +22,25 @@ import java.util.function.Predicate;
  *     of its own is a unit.
  * @param shardedModules names of modules, such as {@code layers.0.attn}, whose parameters are all sharded, in addition
  *     to those of every {@code Linear} and {@code Embedding}
+ * @param replicas number of groups of consecutive ranks among which parameters are sharded; each group holds the whole
+ *     model. With 1 it is sharded among all ranks, with the number of nodes within each node (HSDP).
  */
 public record FsdpSettings(
         DType computeDtype,
         DType reduceDtype,
         int maxGatheredUnits,
         Predicate<NnModule> isUnit,
-        Set<String> shardedModules) {
-    /** @throws IllegalArgumentException if a dtype is not floating-point or {@code maxGatheredUnits} is below 1 */
+        Set<String> shardedModules,
+        int replicas) {
+    /**
+     * @throws IllegalArgumentException if a dtype is not floating-point, or {@code maxGatheredUnits} or
+     *     {@code replicas} is below 1
+     */
     public FsdpSettings {
         requireFloatingPoint("computeDtype", computeDtype);
         requireFloatingPoint("reduceDtype", reduceDtype);
         ArgumentCheck.atLeast("maxGatheredUnits", 1, maxGatheredUnits);
+        ArgumentCheck.atLeast("replicas", 1, replicas);
         shardedModules = Set.copyOf(shardedModules);
     }
 
@@ -43,35 +50,46 @@ public record FsdpSettings(
         }
     }
 
-    /** Returns the defaults: dtypes of the parameters, two gathered units, one unit per Transformer block. */
+    /**
+     * Returns the defaults: dtypes of the parameters, two gathered units, one unit per Transformer block, one replica.
+     */
     public static FsdpSettings standard() {
-        return new FsdpSettings(null, null, 2, TransformerBlock.class::isInstance, Set.of());
+        return new FsdpSettings(null, null, 2, TransformerBlock.class::isInstance, Set.of(), 1);
     }
 
     /** Returns these settings with another compute dtype. */
     public FsdpSettings withComputeDtype(DType dtype) {
-        return new FsdpSettings(dtype, reduceDtype, maxGatheredUnits, isUnit, shardedModules);
+        return new FsdpSettings(dtype, reduceDtype, maxGatheredUnits, isUnit, shardedModules, replicas);
     }
 
     /** Returns these settings with another reduce dtype. */
     public FsdpSettings withReduceDtype(DType dtype) {
-        return new FsdpSettings(computeDtype, dtype, maxGatheredUnits, isUnit, shardedModules);
+        return new FsdpSettings(computeDtype, dtype, maxGatheredUnits, isUnit, shardedModules, replicas);
     }
 
     /** Returns these settings with another number of gathered units. */
     public FsdpSettings withMaxGatheredUnits(int units) {
-        return new FsdpSettings(computeDtype, reduceDtype, units, isUnit, shardedModules);
+        return new FsdpSettings(computeDtype, reduceDtype, units, isUnit, shardedModules, replicas);
     }
 
     /** Returns these settings with other units. */
     public FsdpSettings withUnits(Predicate<NnModule> modules) {
-        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, modules, shardedModules);
+        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, modules, shardedModules, replicas);
     }
 
     /** Returns these settings with these modules sharded, too. */
     public FsdpSettings withShardedModules(String... names) {
         Set<String> all = new TreeSet<>(shardedModules);
         all.addAll(Arrays.asList(names));
-        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, isUnit, all);
+        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, isUnit, all, replicas);
+    }
+
+    /**
+     * Returns these settings with another number of replicas (HSDP).
+     *
+     * @param count a divisor of the number of ranks, such as {@link cs336.distributed.collectives.World#nodes}
+     */
+    public FsdpSettings withReplicas(int count) {
+        return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, isUnit, shardedModules, count);
     }
 }

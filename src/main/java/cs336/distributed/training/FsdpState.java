@@ -2,6 +2,7 @@ package cs336.distributed.training;
 
 import cs336.basics.Checkpoint;
 import cs336.basics.Optimizer;
+import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.safetensors.Safetensors;
 import cs336.safetensors.SafetensorsEntry;
@@ -25,19 +26,22 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * Saves and loads the shards of {@link FullyShardedDataParallel} and of its optimizer. A checkpoint consists of one
- * file with whole tensors, or of one file per rank with shards. Both have the names of {@link Checkpoint}, and both can
- * be loaded by any number of ranks: the rows in the files of all ranks, in their order, are those of the whole tensor.
+ * file with whole tensors, or of one file per rank with shards. The first replica writes it. Both forms have the names
+ * of {@link Checkpoint}, and both can be loaded by any number of ranks: the rows in the files of all ranks, in their
+ * order, are those of the whole tensor.
  */
 final class FsdpState {
     private static final String PREFIX = "optimizer."; // as in Checkpoint
     private static final String KIND = "optimizer";
     private static final String RANKS = "ranks";
 
-    private final ProcessGroup group;
+    private final DeviceMesh mesh;
+    private final ProcessGroup group; // of all ranks
     private final Map<String, FsdpParameter> parameters;
 
-    FsdpState(ProcessGroup group, Map<String, FsdpParameter> parameters) {
-        this.group = group;
+    FsdpState(DeviceMesh mesh, Map<String, FsdpParameter> parameters) {
+        this.mesh = mesh;
+        group = mesh.all();
         this.parameters = parameters;
     }
 
@@ -96,11 +100,14 @@ final class FsdpState {
         }
     }
 
-    /** Adds the whole tensor to a map on rank 0, on the CPU. */
+    /** Adds the whole tensor to a map on rank 0, on the CPU; the ranks of the first replica exchange their shards. */
     private void gather(String key, FsdpParameter parameter, Tensor local, Map<String, Tensor> whole) {
+        if (mesh.replica() > 0) {
+            return;
+        }
         try (var scope = MemoryScope.open()) {
             boolean rows = parameter.isSharded() && isShaped(parameter, local);
-            Tensor all = rows ? parameter.gather(group, local.detach()) : local.detach();
+            Tensor all = rows ? parameter.gather(mesh.shards(), local.detach()) : local.detach();
             if (group.rank() == 0) {
                 Tensor onCpu = all.to(Device.cpu().toTorch(), DType.of(all).scalarType());
                 whole.put(key, scope.escape(onCpu.is_same(local) ? onCpu.clone() : onCpu));
@@ -122,19 +129,21 @@ final class FsdpState {
         return parameter;
     }
 
-    /** Writes one file per rank into a folder. */
+    /** Writes one file per rank of the first replica into a folder. */
     void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         try (var scope = MemoryScope.open()) {
             Map<String, Tensor> shards = new LinkedHashMap<>();
             parameters.forEach(
                     (name, parameter) -> shards.put(name, parameter.master().detach()));
             Map<String, String> texts = new LinkedHashMap<>(metadata);
-            if (texts.put(RANKS, String.valueOf(group.size())) != null) {
+            if (texts.put(RANKS, String.valueOf(mesh.shards().size())) != null) {
                 throw new IllegalArgumentException("metadata must not contain the reserved name '" + RANKS + "'");
             }
             onAllRanks(() -> {
-                Files.createDirectories(folder);
-                Checkpoint.save(file(folder, group.rank()), shards, optimizer.kind(), optimizer.state(), texts);
+                if (mesh.replica() == 0) {
+                    Files.createDirectories(folder);
+                    Checkpoint.save(file(folder, group.rank()), shards, optimizer.kind(), optimizer.state(), texts);
+                }
             });
         }
     }

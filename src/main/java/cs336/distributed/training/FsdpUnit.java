@@ -2,8 +2,8 @@ package cs336.distributed.training;
 
 import cs336.basics.Embedding;
 import cs336.basics.NnModule;
+import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.PendingCollective;
-import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -21,9 +21,12 @@ final class FsdpUnit implements AutoCloseable {
     private final List<NnModule> modules = new ArrayList<>();
     private final List<FsdpParameter> parameters = new ArrayList<>();
     private final List<FsdpParameter> sharded = new ArrayList<>();
-    private final ProcessGroup group;
+    private final DeviceMesh mesh;
     private PendingCollective gather; // null unless in progress
     private boolean gathered; // or in progress
+    private PendingCollective reduction; // of gradients, among shards or then among replicas; null unless in progress
+    private List<FsdpParameter> reducedParameters;
+    private List<Tensor> reducedShards;
     BackwardHook hook;
 
     /** Forward passes of its modules that have begun and not ended. */
@@ -33,8 +36,8 @@ final class FsdpUnit implements AutoCloseable {
     /** True while its gradients await a reduction. */
     boolean unreduced;
 
-    FsdpUnit(ProcessGroup group) {
-        this.group = group;
+    FsdpUnit(DeviceMesh mesh) {
+        this.mesh = mesh;
     }
 
     void add(NnModule module) {
@@ -103,9 +106,12 @@ final class FsdpUnit implements AutoCloseable {
             gathered = true;
             parameters.forEach(FsdpParameter::allocate);
             if (hasShards()) {
-                gather = group.allGatherAsync(
-                        sharded.stream().map(FsdpParameter::gathered).toList(),
-                        sharded.stream().map(FsdpParameter::shardToGather).toList());
+                gather = mesh.shards()
+                        .allGatherAsync(
+                                sharded.stream().map(FsdpParameter::gathered).toList(),
+                                sharded.stream()
+                                        .map(FsdpParameter::shardToGather)
+                                        .toList());
             }
         }
     }
@@ -145,37 +151,68 @@ final class FsdpUnit implements AutoCloseable {
         }
     }
 
-    /**
-     * Starts to reduce-scatter the gradients of all sharded, trainable parameters.
-     *
-     * @return an action that waits for the result and adds it to the gradients of the shards
-     */
-    Runnable startReduce() {
-        List<FsdpParameter> trainable =
-                sharded.stream().filter(FsdpParameter::isTrainable).toList();
+    /** Starts to reduce-scatter the gradients of all sharded, trainable parameters. */
+    void startReduceScatter() {
+        addReduced(); // of a backward pass before
+        reducedParameters = sharded.stream().filter(FsdpParameter::isTrainable).toList();
         try (var range = ProfilerRange.of("reduce-scatter");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            List<Tensor> shards = trainable.stream()
+            reducedShards = reducedParameters.stream()
                     .map(parameter -> MemoryScope.keep(parameter.newReducedShard()))
                     .toList();
-            PendingCollective reduction = group.reduceScatterAsync(
-                    shards,
-                    trainable.stream().map(FsdpParameter::gradientToReduce).toList(),
-                    Reduction.AVERAGE);
-            return () -> addReduced(reduction, trainable, shards);
+            reduction = mesh.shards()
+                    .reduceScatterAsync(
+                            reducedShards,
+                            reducedParameters.stream()
+                                    .map(FsdpParameter::gradientToReduce)
+                                    .toList(),
+                            Reduction.AVERAGE);
         }
     }
 
-    private static void addReduced(PendingCollective reduction, List<FsdpParameter> trainable, List<Tensor> shards) {
+    /**
+     * Waits for the reduce-scatter. With one replica, adds the result to the gradients of the shards; otherwise starts
+     * to all-reduce it among the replicas.
+     */
+    void endReduceScatter() {
+        if (mesh.replicas() == null) {
+            addReduced();
+            return;
+        }
+        reduction.await();
+        try (var range = ProfilerRange.of("all-reduce")) {
+            reduction = mesh.replicas().allReduceAsync(reducedShards, Reduction.AVERAGE);
+        }
+    }
+
+    /** Waits for the reduction in progress, if there is one, and adds its result to the gradients of the shards. */
+    void addReduced() {
+        if (reduction == null) {
+            return;
+        }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            reduction.await();
-            for (int i = 0; i < shards.size(); i++) {
-                trainable.get(i).addReduced(shards.get(i));
+            awaitReduction();
+            for (int i = 0; i < reducedShards.size(); i++) {
+                reducedParameters.get(i).addReduced(reducedShards.get(i));
             }
         } finally {
-            shards.forEach(Tensor::close);
+            reducedShards.forEach(Tensor::close);
+        }
+    }
+
+    private void awaitReduction() {
+        PendingCollective started = reduction;
+        reduction = null;
+        started.await();
+    }
+
+    /** Waits for the reduction in progress, if there is one, and discards its result. */
+    void discardReduced() {
+        if (reduction != null) {
+            awaitReduction();
+            reducedShards.forEach(Tensor::close);
         }
     }
 

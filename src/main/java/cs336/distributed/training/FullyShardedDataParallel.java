@@ -6,6 +6,7 @@ import cs336.basics.GradientClipping;
 import cs336.basics.Linear;
 import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
+import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
@@ -28,6 +29,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Supplier;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -85,12 +87,18 @@ import org.bytedeco.pytorch.Tensor;
  * it has not completed, in the recorded order. A rank without data calls only this method. Both need a completed step
  * before, and work for steps of one forward and one backward pass.
  *
+ * <p><b>Hybrid sharding (HSDP).</b> With {@link FsdpSettings#withReplicas} the ranks form a {@link DeviceMesh}. Shards
+ * are divided within a group of consecutive ranks, such as those of a node, and equal in all groups. Parameters are
+ * gathered and gradients reduce-scattered within a group; then only shards of gradients are all-reduced across groups,
+ * while further units compute. The subgroups belong to the {@link ProcessGroup} and close with it.
+ *
  * <p><b>Exclusive use of the group.</b> From the start of a forward pass until {@link #finishGradientSynchronization},
- * no other collective may use the group.
+ * no other collective may use the group or the subgroups of its mesh.
  */
 public final class FullyShardedDataParallel implements AutoCloseable {
     private final NnModule module;
-    private final ProcessGroup group;
+    private final DeviceMesh mesh;
+    private final ProcessGroup group; // of all ranks
     private final FsdpSettings settings;
     private final Map<String, FsdpParameter> parameters = new LinkedHashMap<>();
     private final List<FsdpParameter> trainable;
@@ -102,7 +110,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private final UseSequence backwardUses = new UseSequence();
 
     private boolean isBackward; // whether the last use was in a backward pass
-    private Runnable pendingReduce = () -> {};
+    private FsdpUnit reduceScattered; // the unit whose reduce-scatter is in progress; null if there is none
     private boolean synchronising = true;
     private boolean isCatchingUp;
     private int peakUnits;
@@ -114,11 +122,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * become shards.
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
-     *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; or if a
-     *     sharded module does not exist
+     *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; if a sharded
+     *     module does not exist; or if the number of replicas is no divisor of the number of ranks
      */
     public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
-        this(module, group, settings, sameOnAllRanks(module, group));
+        this(module, group.mesh(settings.replicas()), settings, sameOnAllRanks(module, group));
     }
 
     /** Returns no sharded parameters, after a comparison of all ranks. */
@@ -137,20 +145,22 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public static FullyShardedDataParallel construct(
             Supplier<? extends NnModule> constructor, ProcessGroup group, FsdpSettings settings) {
+        DeviceMesh mesh = group.mesh(settings.replicas());
         Map<Tensor, FsdpParameter> created = new IdentityHashMap<>();
         BiConsumer<NnModule, Tensor> shard = (layer, weight) -> {
             if (isSharded(layer)) {
-                created.put(weight, fromRankZero(weight, true, group));
+                created.put(weight, fromRankZero(weight, true, mesh));
             }
         };
         NnModule module = NnModule.construct(constructor::get, shard);
-        return new FullyShardedDataParallel(module, group, settings, created);
+        return new FullyShardedDataParallel(module, mesh, settings, created);
     }
 
     private FullyShardedDataParallel(
-            NnModule module, ProcessGroup group, FsdpSettings settings, Map<Tensor, FsdpParameter> created) {
+            NnModule module, DeviceMesh mesh, FsdpSettings settings, Map<Tensor, FsdpParameter> created) {
         this.module = module;
-        this.group = group;
+        this.mesh = mesh;
+        group = mesh.all();
         this.settings = settings;
         Map<String, Tensor> named = module.namedParameters();
         requireShardable(named);
@@ -168,8 +178,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         });
         Map<Tensor, FsdpParameter> byWeight = new IdentityHashMap<>(created);
         named.forEach((name, weight) -> {
-            FsdpParameter parameter =
-                    byWeight.computeIfAbsent(weight, w -> fromRankZero(w, toShard.contains(w), group));
+            FsdpParameter parameter = byWeight.computeIfAbsent(weight, w -> fromRankZero(w, toShard.contains(w), mesh));
             parameter.prepare(name, settings.computeDtype(), settings.reduceDtype());
             parameters.put(name, parameter);
         });
@@ -205,11 +214,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return layer instanceof Linear || layer instanceof Embedding;
     }
 
-    private static FsdpParameter fromRankZero(Tensor weight, boolean sharded, ProcessGroup group) {
+    private static FsdpParameter fromRankZero(Tensor weight, boolean sharded, DeviceMesh mesh) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            group.broadcast(weight.detach(), 0);
-            return new FsdpParameter(weight, sharded, group);
+            mesh.all().broadcast(weight.detach(), 0);
+            return new FsdpParameter(weight, sharded, mesh.shards());
         }
     }
 
@@ -244,7 +253,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                     .map(unitOf::get)
                     .filter(known -> known != null)
                     .findFirst()
-                    .orElseGet(() -> new FsdpUnit(group));
+                    .orElseGet(() -> new FsdpUnit(mesh));
             unit.add(layer);
             for (Tensor weight : weights) {
                 FsdpUnit known = unitOf.put(weight, unit);
@@ -339,7 +348,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> whole.put(
                     name,
-                    scope.escape(parameter.gather(group, parameter.master().detach()))));
+                    scope.escape(
+                            parameter.gather(mesh.shards(), parameter.master().detach()))));
         }
         return whole;
     }
@@ -352,7 +362,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Map<String, Tensor> wholeParameters() {
         requireOpen("wholeParameters()");
-        return new FsdpState(group, parameters).wholeParameters();
+        return new FsdpState(mesh, parameters).wholeParameters();
     }
 
     /**
@@ -363,7 +373,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Map<String, Tensor> wholeState(Optimizer optimizer) {
         requireOpen("wholeState()");
-        return new FsdpState(group, parameters).wholeState(optimizer);
+        return new FsdpState(mesh, parameters).wholeState(optimizer);
     }
 
     /**
@@ -404,11 +414,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         requireOpen("save()");
-        new FsdpState(group, parameters).save(file, optimizer, metadata);
+        new FsdpState(mesh, parameters).save(file, optimizer, metadata);
     }
 
     /**
-     * Saves the shards of each rank in a file of its own, without communication of tensors. All ranks call it.
+     * Saves the shards of each rank, or of each rank of the first replica, in a file of its own, without communication
+     * of tensors. All ranks call it.
      *
      * @param folder on a file system that all ranks share; created if it does not exist
      * @param optimizer an optimizer of {@link #namedParameters}
@@ -417,7 +428,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         requireOpen("saveShards()");
-        new FsdpState(group, parameters).saveShards(folder, optimizer, metadata);
+        new FsdpState(mesh, parameters).saveShards(folder, optimizer, metadata);
     }
 
     /**
@@ -432,7 +443,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Map<String, String> load(Path source, Optimizer optimizer) throws IOException {
         requireOpen("load()");
-        return new FsdpState(group, parameters).load(source, optimizer);
+        return new FsdpState(mesh, parameters).load(source, optimizer);
     }
 
     /** Discards all gradients, including those that {@link #noSync} has accumulated. */
@@ -452,8 +463,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 var noGrad = NoGrad.open()) {
             Tensor squares = squaredNorm(
                     trainable.stream().filter(FsdpParameter::isSharded).toList());
-            group.allReduce(squares, Reduction.SUM);
-            squares.add_(squaredNorm(replicated));
+            group.allReduce(squares, Reduction.SUM); // of all replicas, so that rounding is equal on all ranks
+            squares.div_(new Scalar(settings.replicas())).add_(squaredNorm(replicated));
             DType dtype = DType.of(trainable.get(0).master());
             return scope.escape(
                     squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType()));
@@ -646,13 +657,23 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         units.stream().filter(unit -> unit.inBackward).forEach(this::endBackward);
     }
 
-    /** Starts to reduce the gradients of a unit, after the reduction before has ended: only one needs memory. */
+    /**
+     * Starts to reduce the gradients of a unit, after the reduce-scatter before has ended: only one whole gradient
+     * needs memory. All-reduces of shards among replicas continue until the end of the step.
+     */
     private void reduce(FsdpUnit unit) {
-        Runnable before = pendingReduce;
-        pendingReduce = () -> {};
-        before.run();
+        endReduceScatter();
         unit.unreduced = false;
-        pendingReduce = unit.startReduce();
+        unit.startReduceScatter();
+        reduceScattered = unit;
+    }
+
+    private void endReduceScatter() {
+        if (reduceScattered != null) {
+            FsdpUnit unit = reduceScattered;
+            reduceScattered = null;
+            unit.endReduceScatter();
+        }
     }
 
     /**
@@ -680,9 +701,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 }
             }
             units.forEach(FsdpUnit::free);
-            pendingReduce.run();
-            pendingReduce = () -> {};
-            reduceReplicated();
+            endReduceScatter();
+            endReduction();
         }
         forwardUses.begin();
         backwardUses.begin();
@@ -717,7 +737,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         }
     }
 
-    private void reduceReplicated() {
+    /** Reduces the gradients of replicated parameters, and waits for those that are being reduced among replicas. */
+    private void endReduction() {
         replicated.forEach(FsdpParameter::addReplicated);
         boolean[] present = new boolean[trainable.size()];
         for (int i = 0; i < present.length; i++) {
@@ -731,6 +752,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             reductions.add(bucket.start(group, bucket.collect(collected)));
         }
         reductions.add(used.start(group, present));
+        units.forEach(FsdpUnit::addReduced);
         reductions.forEach(PendingCollective::await);
         used.unused(present)
                 .forEach(i -> trainable.get(i).master().mutable_grad().reset());
@@ -782,7 +804,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             layer.afterForward(output -> {});
         }
         if (group.failure() == null) {
-            pendingReduce.run();
+            units.forEach(FsdpUnit::discardReduced);
             units.forEach(FsdpUnit::free);
         }
         units.forEach(FsdpUnit::close);

@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
@@ -17,6 +18,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -48,7 +50,10 @@ class FsdpCommandTest extends CommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--mode half | mode 'half' is unknown; known: ddp, zero-1, fsdp, fsdp-without-prefetch",
+                "--mode half | mode 'half' is unknown; known: ddp, zero-1, fsdp, fsdp-without-prefetch, hsdp",
+                "--mode fsdp,hsdp | --mode hsdp needs several nodes: --emulate-nodes, or --join on a cluster",
+                "--mode hsdp --emulate-nodes 2 --processes 3 | --processes must be divisible by --emulate-nodes 2, not 3",
+                "--mode fsdp --emulate-nodes 2 | --emulate-nodes needs --backend nccl, not gloo, which always uses sockets",
                 "--dtype fp16 | --dtype must be fp32 or bf16, not fp16",
                 "--bucket-size-mb 0 | bucket size must be above 0 MB, not 0.0",
                 "--loss-rows -1 | --loss-rows must be at least 0, not -1",
@@ -146,5 +151,59 @@ class FsdpCommandTest extends CommandTest {
         }
         assertEquals(1, numbers.get("ddp least-sent") / parameters, 0.01);
         assertTrue(numbers.get("zero-1 before-step") < 0.9 * numbers.get("ddp before-step"), numbers.toString());
+    }
+
+    @Test
+    void hybridShardingShardsWithinANodeAndSendsShardsOfGradientsAcross() throws IOException {
+        String options = TINY + "--mode fsdp,hsdp --processes 4 --emulate-nodes 2";
+        assertEquals(0, run(new FsdpCommand(), options), err.toString());
+        Map<String, Double> numbers = new HashMap<>();
+        for (Row row : Measurements.read(folder.resolve("here/fsdp_accounting.csv"))) {
+            assertEquals(2, row.getInt("nodes"));
+            numbers.put(row.getString("mode") + " " + row.getString("metric"), row.getDouble("mean"));
+        }
+        for (int step = 1; step <= 3; step++) {
+            for (String result : List.of(" loss-" + step, " gradient-norm-" + step)) {
+                assertEquals(1, numbers.get("hsdp" + result) / numbers.get("fsdp" + result), 1e-4, result);
+            }
+        }
+        assertEquals(2, numbers.get("hsdp init") / numbers.get("fsdp init"), 0.1, numbers.toString());
+        double block = 4 * (4 * 64 * 64 + 3 * 64 * 256.0);
+        double sharded = 4 * block + 2 * 4 * 500 * 64;
+        double norms = 4 * 9 * 64;
+        double gathered = 2 * 4 * block + 2 * 4 * 500 * 64;
+        // All-gathers and reduce-scatters of two ranks, all-reduces of half the gradients of two ranks, and of the norm
+        // weights of four.
+        double expected = (gathered + sharded) / 2 + sharded / 2 + 2 * norms * 3 / 4;
+        assertEquals(1, numbers.get("hsdp least-sent") / expected, 0.01, numbers.toString());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "0/2 1/2 0/2 1/2 | ",
+                "0/1 0/1 | ",
+                "0/3 1/3 2/3 0/1 | mode hsdp needs the same number of ranks on each node, not 3 on that of rank 0 and 1 on"
+                        + " that of rank 3",
+                "0/2 0/2 1/2 1/2 | mode hsdp needs consecutive ranks on each node, as with srun --distribution=block; rank"
+                        + " 1 has the local rank 0 of 2",
+            })
+    void hybridShardingNeedsEqualNodes(String ranks, String message) {
+        List<int[]> positions = Arrays.stream(ranks.split(" "))
+                .map(rank -> Arrays.stream(rank.split("/"))
+                        .mapToInt(Integer::parseInt)
+                        .toArray())
+                .toList();
+        if (message == null) {
+            DataParallelTraining.requireEqualNodes(positions);
+        } else {
+            assertEquals(
+                    message,
+                    assertThrows(
+                                    IllegalArgumentException.class,
+                                    () -> DataParallelTraining.requireEqualNodes(positions))
+                            .getMessage());
+        }
     }
 }
