@@ -15,6 +15,11 @@ public final class FusionPasses {
         return Simplification.of(recorded);
     }
 
+    /** Returns a program without plain attention where a kernel that stores no scores supports it. */
+    public static Program fuseAttention(Program recorded, Device device) {
+        return AttentionFusion.of(recorded, device);
+    }
+
     /** Returns a program of pointwise operations, reductions and calls, before they are fused. */
     public static Program prepare(Program recorded, Device device) {
         return Simplification.of(Lowering.of(recorded, device));
@@ -41,13 +46,15 @@ public final class FusionPasses {
     }
 
     /**
-     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code lowered}, {@code simplified}
-     * and {@code fused}. Each of them can run.
+     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code attention}, {@code lowered},
+     * {@code simplified} and {@code fused}. Each of them can run.
      */
     public static Map<String, Program> stages(Program recorded, Device device) {
         Map<String, Program> stages = new LinkedHashMap<>();
         stages.put("recorded", recorded);
-        Program lowered = Lowering.of(recorded, device);
+        Program attention = fuseAttention(recorded, device);
+        stages.put("attention", attention);
+        Program lowered = Lowering.of(attention, device);
         stages.put("lowered", lowered);
         Program simplified = Simplification.of(lowered);
         stages.put("simplified", simplified);
