@@ -6,6 +6,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
 import cs336.torch.Autocast;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -220,6 +221,11 @@ public final class Compiled implements AutoCloseable {
         for (int i = 0; i < inputs.length; i++) {
             if (inputs[i] == null || inputs[i].isNull() || !inputs[i].defined()) {
                 throw new IllegalArgumentException("input " + i + " must be a defined tensor");
+            }
+            try {
+                DType.of(inputs[i]);
+            } catch (IllegalArgumentException e) {
+                throw new IllegalArgumentException("input " + i + ": " + e.getMessage(), e);
             }
         }
     }

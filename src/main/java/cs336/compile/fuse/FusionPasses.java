@@ -3,7 +3,9 @@ package cs336.compile.fuse;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.torch.Device;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /** The passes over a recorded program, in their order. */
@@ -60,6 +62,21 @@ public final class FusionPasses {
         stages.put("simplified", simplified);
         stages.put("fused", fusePrepared(simplified, device));
         return stages;
+    }
+
+    /** Returns the generated kernels of a fused program, in the order of execution. */
+    public static List<GeneratedKernel> kernels(Program fused) {
+        List<GeneratedKernel> kernels = new ArrayList<>();
+        for (Operation operation : fused.operations()) {
+            if (operation.operator() instanceof FusedKernel kernel) {
+                List<Operation> members = kernel.group().members();
+                long separately =
+                        members.stream().mapToLong(Operation::bytesMoved).sum();
+                String name = operation.creates().get(0).toString();
+                kernels.add(new GeneratedKernel(name, members.size(), separately, operation.bytesMoved()));
+            }
+        }
+        return kernels;
     }
 
     /** Returns the CUDA source of each generated kernel of a fused program, by the number of its first result. */
