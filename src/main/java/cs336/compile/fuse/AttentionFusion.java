@@ -280,7 +280,7 @@ final class AttentionFusion {
             int start = producers.get(output.outputs().get(0));
             View narrow = q.layout().dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
-            List<View> outputs = call(start, found.get().forward(), inputs);
+            List<View> outputs = call(start, softmax.source(), found.get().forward(), inputs);
             move(output, outputs.get(0));
             if (gradP == null) {
                 return;
@@ -291,7 +291,7 @@ final class AttentionFusion {
             first = gradV == null
                     ? first
                     : Math.min(first, producers.get(gradV.outputs().get(0)));
-            List<View> gradients = call(first, found.get().backward(), inputs);
+            List<View> gradients = call(first, softmax.source(), found.get().backward(), inputs);
             move(scaledGradQ, gradients.get(0));
             move(gradK, transposed(gradients.get(1)));
             move(gradV, gradients.get(2));
@@ -453,15 +453,13 @@ final class AttentionFusion {
         return new Operation(cast, List.of(from), List.of(to), List.of(), null, "");
     }
 
-    private List<View> call(int before, JavaOperator operator, List<View> inputs) {
+    private List<View> call(int before, String source, JavaOperator operator, List<View> inputs) {
         List<Layout> layouts = inputs.stream().map(View::layout).toList();
         List<ProgramValue> values =
                 results.computeIfAbsent(new CallLayouts(operator, layouts), this::resultsOf).stream()
                         .map(this::newValue)
                         .toList();
-        insert(
-                before,
-                new Operation(new CallInJava(operator), List.copyOf(inputs), values, List.of(), null, "attention"));
+        insert(before, new Operation(new CallInJava(operator), List.copyOf(inputs), values, List.of(), null, source));
         return values.stream().map(value -> new View(value, value.layout())).toList();
     }
 

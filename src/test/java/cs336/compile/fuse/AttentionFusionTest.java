@@ -8,6 +8,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.PlainAttention;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Precision;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
@@ -341,5 +342,40 @@ class AttentionFusionTest {
                 assertEquals(0, calls(fused, "aten::bmm"));
             }
         }
+    }
+
+    @Test
+    void aStepThatRecomputesItsActivationsHasNoScoresAfterThePass() {
+        int context = 12;
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(40)
+                .contextLength(context)
+                .dModel(16)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(24)
+                .attention("plain")
+                .build()
+                .withCheckpointing(CheckpointPolicy.recursive());
+        try (var step = new LanguageModelStep(config, Precision.FP32, Device.cpu())) {
+            Program fused = FusionPasses.fuseAttention(step.record(), Device.cpu());
+            assertEquals(2, calls(fused, BACKWARD));
+            assertStoresNoScores(fused, context, context);
+            Tensor[] batch = step.batch();
+            double[] errors = errors(inDoubles(step.apply(batch)), new Interpreter(fused).run(batch));
+            assertTrue(Arrays.stream(errors).allMatch(error -> error < 5e-6), Arrays.toString(errors));
+        }
+    }
+
+    @Test
+    void theForwardPassSavesTheInputsTheOutputAndTheLogSumExp() {
+        Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, 12, 12);
+        Program joint = FusionPasses.fuseAttention(record(withBackward(plain(true)), in), Device.cpu());
+        Partition parts =
+                Partition.of(FusionPasses.prepare(joint, Device.cpu()), 3, 1).orElseThrow();
+        MemoryPlan plan = MemoryPlan.of(parts);
+        assertEquals(3, plan.inputs().size());
+        long features = BATCH * HEADS * 12L * WIDTH;
+        assertEquals((features + BATCH * HEADS * 12L) * Float.BYTES, plan.savedBytes());
     }
 }
