@@ -3,6 +3,7 @@ package cs336.basics;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.OperatorInterceptor;
 import cs336.torch.ProfilerRange;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -20,6 +21,7 @@ public final class PlainAttention implements Attention {
     private Tensor mask;
 
     private long maskCapture; // see CudaGraph.captureInProgress
+    private long maskInterception; // see OperatorInterceptor.interceptionInProgress
 
     @Override
     public String name() {
@@ -72,7 +74,8 @@ public final class PlainAttention implements Attention {
                 && mask.size(1) == keys
                 && DType.of(mask) == DType.of(scores)
                 && mask.device().equals(scores.device())
-                && maskCapture == CudaGraph.captureInProgress();
+                && maskCapture == CudaGraph.captureInProgress()
+                && maskInterception == OperatorInterceptor.interceptionInProgress();
         if (!fits) {
             TensorOptions likeScores = scores.options();
             freeCache();
@@ -80,6 +83,7 @@ public final class PlainAttention implements Attention {
                     torch.full(new long[] {queries, keys}, new Scalar(Double.NEGATIVE_INFINITY), likeScores));
             mask.triu_(1);
             maskCapture = CudaGraph.captureInProgress();
+            maskInterception = OperatorInterceptor.interceptionInProgress();
         }
         return mask;
     }

@@ -109,7 +109,7 @@ public final class CompileWorkload implements Workload {
                 .next();
         if (Pass.parse(c.text("pass")) == Pass.STEP) {
             var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
-            CompiledStep step = CompiledStep.of(model, optimizer, precision).fuse();
+            CompiledStep step = CompiledStep.of(model, optimizer, precision).fuseKeepingAttention();
             return new RepeatedPass(() -> step.run(batch.inputs(), batch.targets()), List.of(step, optimizer));
         }
         Compiled forward = Compiled.of(ids -> {
@@ -117,6 +117,7 @@ public final class CompileWorkload implements Workload {
                         return new Tensor[] {model.forward(ids[0])};
                     }
                 })
+                .keepAttention()
                 .asGraph();
         return new RepeatedPass(
                 () -> {

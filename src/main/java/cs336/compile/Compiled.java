@@ -6,6 +6,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
 import cs336.torch.Autocast;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -59,15 +60,15 @@ public final class Compiled implements AutoCloseable {
 
     private final TensorFunction function;
     private final List<Tensor> parameters;
-    private final boolean fuse;
+    private final FusionExtent extent;
     private final boolean graphed;
     private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
     private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
 
-    private Compiled(TensorFunction function, List<Tensor> parameters, boolean fuse, boolean graphed) {
+    private Compiled(TensorFunction function, List<Tensor> parameters, FusionExtent extent, boolean graphed) {
         this.function = function;
         this.parameters = List.copyOf(parameters);
-        this.fuse = fuse;
+        this.extent = extent;
         this.graphed = graphed;
     }
 
@@ -82,7 +83,7 @@ public final class Compiled implements AutoCloseable {
      * @param parameters the tensors, besides the inputs, to which gradients flow
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
-        return new Compiled(function, parameters, true, false);
+        return new Compiled(function, parameters, FusionExtent.ALL, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -90,9 +91,17 @@ public final class Compiled implements AutoCloseable {
         return of(in -> new Tensor[] {layer.forward(in[0])}, layer.parameters());
     }
 
+    /**
+     * Returns a form that leaves plain attention as it is, so that it stores its scores. Otherwise it becomes
+     * FlashAttention on a GPU, where that has a kernel.
+     */
+    public Compiled keepAttention() {
+        return new Compiled(function, parameters, FusionExtent.KEEP_ATTENTION, graphed);
+    }
+
     /** Returns a form that runs the recorded operators without fusing them, which computes bit for bit the same. */
     public Compiled withoutFusion() {
-        return new Compiled(function, parameters, false, graphed);
+        return new Compiled(function, parameters, FusionExtent.NONE, graphed);
     }
 
     /**
@@ -100,7 +109,7 @@ public final class Compiled implements AutoCloseable {
      * layouts overwrites the outputs of a call.
      */
     public Compiled asGraph() {
-        return new Compiled(function, parameters, fuse, true);
+        return new Compiled(function, parameters, extent, true);
     }
 
     /**
@@ -127,7 +136,7 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 program = CompiledProgram.record(
-                        function, guard.device(), fuse, Map.of(), MasterWeights.NONE, ofRecording, inputs);
+                        function, guard.device(), extent, Map.of(), MasterWeights.NONE, ofRecording, inputs);
                 programs.put(guard, program);
             }
             boolean isGraph = graphed && guard.device().isCuda();
@@ -148,7 +157,7 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 program = DifferentiableProgram.record(
-                        function, guard.device(), fuse, parameters.size(), ofRecording, withParameters);
+                        function, guard.device(), extent, parameters.size(), ofRecording, withParameters);
                 differentiable.put(guard, program);
             }
             Tensor[] outputs = ofRecording.get();
@@ -212,6 +221,11 @@ public final class Compiled implements AutoCloseable {
         for (int i = 0; i < inputs.length; i++) {
             if (inputs[i] == null || inputs[i].isNull() || !inputs[i].defined()) {
                 throw new IllegalArgumentException("input " + i + " must be a defined tensor");
+            }
+            try {
+                DType.of(inputs[i]);
+            } catch (IllegalArgumentException e) {
+                throw new IllegalArgumentException("input " + i + ": " + e.getMessage(), e);
             }
         }
     }

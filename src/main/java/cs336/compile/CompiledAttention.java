@@ -10,8 +10,10 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class CompiledAttention implements Attention {
     private final PlainAttention plain = new PlainAttention();
-    private final Compiled full = Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], false)});
-    private final Compiled causal = Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], true)});
+    private final Compiled full = Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], false)})
+            .keepAttention();
+    private final Compiled causal = Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], true)})
+            .keepAttention();
 
     @Override
     public String name() {

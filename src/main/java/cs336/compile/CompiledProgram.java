@@ -23,13 +23,15 @@ final class CompiledProgram implements AutoCloseable {
     private final Program optimized;
     private final Interpreter interpreter;
     private final Device device;
+    private final FusionExtent extent;
     private final boolean isFused;
     private final boolean[] isCopied;
     private CudaGraph graph; // after the first call of runGraph
     private Tensor[] graphInputs;
     private Tensor[] graphOutputs;
 
-    private CompiledProgram(Program recorded, Program optimized, Device device, boolean isFused) {
+    private CompiledProgram(Program recorded, Program optimized, Device device, FusionExtent extent, boolean isFused) {
+        this.extent = extent;
         this.isFused = isFused;
         this.recorded = recorded;
         this.optimized = optimized;
@@ -41,8 +43,7 @@ final class CompiledProgram implements AutoCloseable {
     /**
      * Runs a function and compiles what it did.
      *
-     * @param fuse whether pointwise operations and reductions become generated kernels on a GPU; otherwise the program
-     *     computes exactly what the function did
+     * @param extent what is fused on a GPU; with {@code NONE} the program computes exactly what the function did
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer takes over from a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
@@ -50,18 +51,18 @@ final class CompiledProgram implements AutoCloseable {
     static CompiledProgram record(
             TensorFunction function,
             Device device,
-            boolean fuse,
+            FusionExtent extent,
             Map<String, Tensor> names,
             MasterWeights weights,
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
         Program recorded = Recorder.record(function, names, results, inputs);
         // On the CPU the recorded operators are faster than their lowered forms.
-        boolean generates = fuse && device.isCuda();
-        Program optimized = !generates
-                ? FusionPasses.simplify(recorded)
-                : weights == null ? FusionPasses.fuse(recorded, device) : FusionPasses.fuse(recorded, device, weights);
-        var program = new CompiledProgram(recorded, optimized, device, generates);
+        boolean generates = extent != FusionExtent.NONE && device.isCuda();
+        Program optimized = generates
+                ? FusionPasses.fuse(extent.ofAttention(recorded, device), device, weights)
+                : FusionPasses.simplify(recorded);
+        var program = new CompiledProgram(recorded, optimized, device, extent, generates);
         results.set(program.separated(results.get()));
         return program;
     }
@@ -125,7 +126,7 @@ final class CompiledProgram implements AutoCloseable {
 
     /** Returns the recorded program and, with the kernels' sources, what fusion makes of it. */
     String explain() {
-        Program fused = isFused ? optimized : FusionPasses.fuse(recorded, device);
+        Program fused = isFused ? optimized : FusionPasses.fuse(extent.ofAttention(recorded, device), device);
         var text = new StringBuilder();
         Map<String, Program> both = new LinkedHashMap<>();
         both.put("recorded", recorded);

@@ -62,7 +62,7 @@ public final class CompiledStep implements AutoCloseable {
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
-    private boolean fuse;
+    private FusionExtent extent = FusionExtent.NONE;
     private int lossRows; // 0 for all
     private boolean closed;
 
@@ -133,12 +133,21 @@ public final class CompiledStep implements AutoCloseable {
      * Fuses pointwise operations and reductions of both passes into generated kernels on a GPU; on the CPU, runs the
      * recorded operators. Default: neither.
      *
+     * <p>Plain attention becomes FlashAttention, bitwise reproducible and without stored scores, if the GPU has a
+     * kernel for its dtype and head dimension. Results change by rounding only.
+     *
      * <p>With {@link AdamW} in bf16 on a GPU, the optimizer stores bf16 copies of the weights for the forward pass, and
      * after a step {@code grad()} of a weight is bf16. Clipping then changes what the optimizer reads, but not
      * {@code grad()}.
      */
     public CompiledStep fuse() {
-        fuse = true;
+        extent = FusionExtent.ALL;
+        return this;
+    }
+
+    /** Does the same as {@link #fuse}, but leaves plain attention as it is, so that it stores its scores. */
+    public CompiledStep fuseKeepingAttention() {
+        extent = FusionExtent.KEEP_ATTENTION;
         return this;
     }
 
@@ -231,7 +240,7 @@ public final class CompiledStep implements AutoCloseable {
     private void update() {
         try (var scope = MemoryScope.open()) {
             boolean clips = maxNorm < Double.POSITIVE_INFINITY;
-            if (clips && fuse && masterWeights != null && masterWeights.readsNarrowGradients) {
+            if (clips && extent != FusionExtent.NONE && masterWeights != null && masterWeights.readsNarrowGradients) {
                 Tensor norm = GradientClipping.norm(parameters);
                 masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
                 return;
@@ -300,7 +309,7 @@ public final class CompiledStep implements AutoCloseable {
         }
 
         private void computeGradients() {
-            if (fuse) {
+            if (extent != FusionExtent.NONE) {
                 computeFused();
                 return;
             }
@@ -324,7 +333,7 @@ public final class CompiledStep implements AutoCloseable {
                     program = CompiledProgram.record(
                             CompiledStep.this::lossAndGradients,
                             device,
-                            true,
+                            extent,
                             optimizer.parameters(),
                             masterWeights == null ? MasterWeights.NONE : masterWeights,
                             ofFirstRun,

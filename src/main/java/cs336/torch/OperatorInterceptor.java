@@ -4,6 +4,7 @@ import com.sun.jna.Callback;
 import com.sun.jna.CallbackReference;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.Pointer;
@@ -130,7 +131,10 @@ public final class OperatorInterceptor {
         static void register() {}
     }
 
+    private static final AtomicLong INTERCEPTIONS = new AtomicLong();
+
     private final OperatorListener listener;
+    private final long number = INTERCEPTIONS.incrementAndGet();
     private volatile Throwable failure;
 
     private OperatorInterceptor(OperatorListener listener) {
@@ -167,6 +171,14 @@ public final class OperatorInterceptor {
     /** Returns whether operators of this thread go to a listener now. */
     public static boolean isActive() {
         return CURRENT.get() != null && torch.tls_is_dispatch_key_included(KEY);
+    }
+
+    /**
+     * Returns the number of the interception of this thread, or 0 if there is none. Code that caches a tensor includes
+     * it in the key, so that a recorded program computes the tensor itself.
+     */
+    public static long interceptionInProgress() {
+        return isActive() ? CURRENT.get().number : 0;
     }
 
     /** Returns what an action computes with operators that no listener sees. */

@@ -55,6 +55,30 @@ class CompiledEdgeCasesTest {
     }
 
     @Test
+    void anOperatorWithAnUnsupportedDtypeIsNamed() {
+        Tensor x = torch.randn(3, 2).to(torch.ScalarType.Double);
+        for (boolean isTrainable : new boolean[] {false, true}) {
+            String message = refusal(
+                    in -> new Tensor[] {
+                        torch.view_as_real(torch.view_as_complex(in[0]).mul(in[0].select(1, 0)))
+                    },
+                    x.clone().set_requires_grad(isTrainable));
+            assertTrue(message.contains("mul.Tensor reads or returns"), message);
+            assertTrue(message.contains("dtype ComplexDouble, called at CompiledEdgeCasesTest.java:"), message);
+        }
+    }
+
+    @Test
+    void anInputWithAnUnsupportedDtypeIsNamed() {
+        Tensor x = torch.randn(3).to(torch.ScalarType.ComplexDouble);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].add(in[1])})) {
+            String message = assertThrows(IllegalArgumentException.class, () -> compiled.apply(tensor(1, 2, 3), x))
+                    .getMessage();
+            assertEquals("input 1: tensor has the unsupported dtype ComplexDouble", message);
+        }
+    }
+
+    @Test
     void anInputMayBeAParameterInOneCallOnly() {
         Tensor weight = tensor(1, 2);
         try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)}, List.of(weight))) {

@@ -81,6 +81,25 @@ class CompiledStepGpuTest {
         assertArrayEquals(plain, fused, bound);
     }
 
+    @ParameterizedTest
+    @CsvSource({"SPRING_2025, fp32", "SPRING_2025, bf16", "SPRING_2025, fp16", "SPRING_2024, bf16"})
+    void aFusedStepWithPlainAttentionStoresNoScores(ModelEdition edition, String dtype) {
+        Device device = Device.cuda(0);
+        TransformerConfig config = config(edition, "rmsnorm", "plain");
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(config, device);
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                var step = CompiledStep.of(model, optimizer, Precision.parse(dtype))
+                        .fuse()) {
+            var batch = Batches.random(config.vocabSize(), 2, 128, device, 0).next();
+            step.run(batch.inputs(), batch.targets());
+            String text = step.explain();
+            String fused = text.substring(text.indexOf("fused:"));
+            assertTrue(fused.contains("flash_attention_backward"), fused);
+            assertTrue(!fused.contains("[2, 4, 128, 128]") && !fused.contains("[8, 128, 128]"), fused);
+        }
+    }
+
     @Test
     void eachShapeOfInputHasAGraphOfItsOwn() {
         TransformerConfig config = config(ModelEdition.SPRING_2025, "rmsnorm", "plain");

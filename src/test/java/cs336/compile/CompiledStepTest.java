@@ -56,6 +56,23 @@ class CompiledStepTest {
     }
 
     @Test
+    void onlyAStepThatKeepsItsAttentionStoresScores() {
+        for (boolean isKept : new boolean[] {false, true}) {
+            try (var scope = MemoryScope.open();
+                    var model = new TransformerLM(CONFIG, Device.cpu());
+                    var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                    var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
+                Tensor ids = torch.randint(50, new long[] {1, 16}, Device.cpu().options(DType.INT64));
+                (isKept ? step.fuseKeepingAttention() : step.fuse()).run(ids, ids);
+                String text = step.explain();
+                String fused = text.substring(text.indexOf("fused:"));
+                assertEquals(isKept, fused.contains("bmm("), fused);
+                assertEquals(!isKept, fused.contains("flash_attention_backward("), fused);
+            }
+        }
+    }
+
+    @Test
     void wrongInputIsNamed() {
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(CONFIG, Device.cpu());

@@ -3,7 +3,9 @@ package cs336.compile.fuse;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.torch.Device;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 
 /** The passes over a recorded program, in their order. */
@@ -13,6 +15,11 @@ public final class FusionPasses {
     /** Returns a program that computes bit for bit the same with fewer operations. */
     public static Program simplify(Program recorded) {
         return Simplification.of(recorded);
+    }
+
+    /** Returns a program without plain attention where a kernel that stores no scores supports it. */
+    public static Program fuseAttention(Program recorded, Device device) {
+        return AttentionFusion.of(recorded, device);
     }
 
     /** Returns a program of pointwise operations, reductions and calls, before they are fused. */
@@ -41,18 +48,35 @@ public final class FusionPasses {
     }
 
     /**
-     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code lowered}, {@code simplified}
-     * and {@code fused}. Each of them can run.
+     * Returns the program after each pass, by the pass's name: {@code recorded}, {@code attention}, {@code lowered},
+     * {@code simplified} and {@code fused}. Each of them can run.
      */
     public static Map<String, Program> stages(Program recorded, Device device) {
         Map<String, Program> stages = new LinkedHashMap<>();
         stages.put("recorded", recorded);
-        Program lowered = Lowering.of(recorded, device);
+        Program attention = fuseAttention(recorded, device);
+        stages.put("attention", attention);
+        Program lowered = Lowering.of(attention, device);
         stages.put("lowered", lowered);
         Program simplified = Simplification.of(lowered);
         stages.put("simplified", simplified);
         stages.put("fused", fusePrepared(simplified, device));
         return stages;
+    }
+
+    /** Returns the generated kernels of a fused program, in the order of execution. */
+    public static List<GeneratedKernel> kernels(Program fused) {
+        List<GeneratedKernel> kernels = new ArrayList<>();
+        for (Operation operation : fused.operations()) {
+            if (operation.operator() instanceof FusedKernel kernel) {
+                List<Operation> members = kernel.group().members();
+                long separately =
+                        members.stream().mapToLong(Operation::bytesMoved).sum();
+                String name = operation.creates().get(0).toString();
+                kernels.add(new GeneratedKernel(name, members.size(), separately, operation.bytesMoved()));
+            }
+        }
+        return kernels;
     }
 
     /** Returns the CUDA source of each generated kernel of a fused program, by the number of its first result. */

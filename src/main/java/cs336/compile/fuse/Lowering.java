@@ -135,6 +135,12 @@ final class Lowering {
             case "_softmax_backward_data", "_log_softmax_backward_data" -> {
                 return softmaxBackward(out, (View) in.get(0), (View) in.get(1), in.get(2), name.startsWith("_log"));
             }
+            case "native_layer_norm" -> {
+                return layerNorm(operation);
+            }
+            case "native_layer_norm_backward" -> {
+                return layerNormBackward(operation);
+            }
             case "nll_loss_forward" -> {
                 return negativeLogLikelihood(operation);
             }
@@ -256,6 +262,85 @@ final class Lowering {
         return true;
     }
 
+    /** (x − mean) · rstd · weight + bias, and the statistics of each row: its mean and rstd = 1 ÷ √(variance + ε). */
+    private boolean layerNorm(Operation operation) {
+        List<Argument> in = operation.arguments();
+        View x = (View) in.get(0);
+        ReductionOperator sum = overRows(x, in.get(1));
+        if (sum == null) {
+            return false;
+        }
+        ProgramValue out = operation.outputs().get(0);
+        Layout like = out.layout();
+        View mean = mean(sum, x);
+        View centered = wide(like, SUB, x, mean);
+        View variance = mean(sum, wide(like, MUL, centered, centered));
+        View rstd = wide(variance.layout(), RSQRT, wide(variance.layout(), ADD, variance, in.get(4)));
+        View normalized = wide(like, MUL, centered, rstd);
+        View weighted = isNone(in.get(2)) ? normalized : wide(like, MUL, normalized, in.get(2));
+        if (isNone(in.get(3))) {
+            emit(out, CAST, weighted);
+        } else {
+            emit(out, ADD, weighted, in.get(3));
+        }
+        emit(operation.outputs().get(1), CAST, mean);
+        emit(operation.outputs().get(2), CAST, rstd);
+        return true;
+    }
+
+    /**
+     * With the normalized input n, and g = dy · weight: dx = (g − mean(g) − n · mean(g · n)) · rstd; the gradients of
+     * weight and bias are sums of dy · n and dy over all rows.
+     */
+    private boolean layerNormBackward(Operation operation) {
+        List<Argument> in = operation.arguments();
+        View dy = (View) in.get(0);
+        View x = (View) in.get(1);
+        ReductionOperator sum = overRows(x, in.get(2));
+        int leading = sum == null ? 0 : x.layout().shape().length - sum.dims().size();
+        if (leading == 0) {
+            return false;
+        }
+        ProgramValue dx = operation.outputs().get(0);
+        Layout like = dx.layout();
+        View normalized = wide(like, MUL, wide(like, SUB, x, in.get(3)), in.get(4));
+        View g = isNone(in.get(5)) ? dy : wide(like, MUL, dy, in.get(5));
+        View along = wide(like, MUL, normalized, mean(sum, wide(like, MUL, g, normalized)));
+        emit(dx, MUL, wide(like, SUB, wide(like, SUB, g, mean(sum, g)), along), in.get(4));
+        var overAll = new ReductionOperator(
+                ReductionKind.SUM, IntStream.range(0, leading).boxed().toList(), device);
+        List<View> terms = List.of(wide(like, MUL, dy, normalized), dy);
+        for (int i = 0; i < terms.size(); i++) {
+            ProgramValue gradient = operation.outputs().get(1 + i);
+            if (gradient != null) {
+                operations.add(new Operation(overAll, List.of(terms.get(i)), List.of(gradient), List.of(), null, ""));
+            }
+        }
+        return true;
+    }
+
+    /** Returns the sum over the last dimensions, whose sizes a constant lists, or null if it cannot be fused. */
+    private ReductionOperator overRows(View x, Argument sizes) {
+        int rank = x.layout().shape().length;
+        int reduced = ((long[]) ((Constant) sizes).value()).length;
+        List<Integer> dims = IntStream.range(rank - reduced, rank).boxed().toList();
+        var sum = new ReductionOperator(ReductionKind.SUM, dims, device);
+        return x.layout().elements() == 0 || !sum.isOverRows(x.layout()) ? null : sum;
+    }
+
+    private View mean(ReductionOperator sum, View x) {
+        View total = reduceWide(sum, x);
+        return wide(
+                total.layout(),
+                DIV,
+                total,
+                constant((double) x.layout().elements() / total.layout().elements()));
+    }
+
+    private static boolean isNone(Argument argument) {
+        return argument instanceof Constant constant && constant.value() == null;
+    }
+
     /** The mean of −logp[target] over the rows whose target is not the ignored index, and the number of these rows. */
     private boolean negativeLogLikelihood(Operation operation) {
         List<Argument> in = operation.arguments();
@@ -293,7 +378,7 @@ final class Lowering {
     }
 
     private boolean isPlainMean(Argument weight, Argument reduction) {
-        return weight instanceof Constant none && none.value() == null && PointwiseOperator.number(reduction) == MEAN;
+        return isNone(weight) && PointwiseOperator.number(reduction) == MEAN;
     }
 
     /** Returns for each element of [rows, columns] whether its column is the target of its row. */

@@ -218,7 +218,7 @@ final class Simplification {
     }
 
     /** Returns the values that a later value replaces in their storage, and the later values. */
-    private static Set<ProgramValue> overwritten(Program program) {
+    static Set<ProgramValue> overwritten(Program program) {
         Set<ProgramValue> overwritten = new HashSet<>();
         for (Operation operation : program.operations()) {
             for (ProgramValue value : operation.overwrites()) {
@@ -244,7 +244,7 @@ final class Simplification {
         return through(copies, new View(from.value(), layout));
     }
 
-    private static boolean sameStrides(Layout a, Layout b) {
+    static boolean sameStrides(Layout a, Layout b) {
         if (!Arrays.equals(a.shape(), b.shape())) {
             return false;
         }

@@ -87,7 +87,7 @@ public final class Recorder implements OperatorListener {
             for (Tensor input : inputs) {
                 ProgramValue value = current.get(storage(input));
                 if (value == null) {
-                    value = newValue("input" + inputValues.size(), input);
+                    value = newValue("input" + inputValues.size(), input, "the caller");
                 }
                 inputValues.add(value);
             }
@@ -102,7 +102,7 @@ public final class Recorder implements OperatorListener {
                 if (own[i] != null && !own[i].defined()) {
                     throw new UnrecordableException("output " + i + " is an undefined tensor", "");
                 }
-                outputs.add(own[i] == null ? null : view(own[i]));
+                outputs.add(own[i] == null ? null : view(own[i], "the caller"));
                 own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
             }
             results.set(own);
@@ -136,7 +136,7 @@ public final class Recorder implements OperatorListener {
     public Tensor[] called(JavaOperator operator, Tensor... inputs) {
         List<Argument> arguments = new ArrayList<>();
         for (Tensor input : inputs) {
-            arguments.add(view(input));
+            arguments.add(view(input, operator.name()));
         }
         Tensor[] outputs = operator.compute(inputs);
         record(new CallInJava(operator), arguments, List.of(outputs), null);
@@ -161,7 +161,7 @@ public final class Recorder implements OperatorListener {
         List<ProgramValue> outputs = new ArrayList<>();
         for (Tensor result : results) {
             boolean isNew = result.defined() && !before.contains(current.get(storage(result)));
-            outputs.add(isNew ? newValue("%" + size, result) : null);
+            outputs.add(isNew ? newValue("%" + size, result, operator) : null);
         }
         if (!overwrites.isEmpty() || outputs.stream().anyMatch(value -> value != null)) {
             operations.add(new Operation(operator, arguments, outputs, overwrites, keys, source()));
@@ -175,12 +175,12 @@ public final class Recorder implements OperatorListener {
                 double number = tensor.is_floating_point() ? tensor.item_double() : tensor.item_long();
                 return new Constant(number, MemoryScope.keep(new IValue(value)));
             }
-            return tensor.defined() ? view(tensor) : new Constant(null, MemoryScope.keep(new IValue(value)));
+            return tensor.defined() ? view(tensor, operator) : new Constant(null, MemoryScope.keep(new IValue(value)));
         }
         if (value.isTensorList()) {
             List<View> views = new ArrayList<>();
             for (Tensor tensor : value.toTensorVector().get()) {
-                views.add(view(tensor));
+                views.add(view(tensor, operator));
             }
             return new Views(views);
         }
@@ -215,16 +215,16 @@ public final class Recorder implements OperatorListener {
     }
 
     /** Returns how an operation reads a tensor. A tensor that no operation returned is a constant of the program. */
-    private View view(Tensor tensor) {
+    private View view(Tensor tensor, Object user) {
         if (tensor.is_neg()) {
             throw new UnrecordableException("a lazily negated tensor cannot be recorded", source());
         }
         ProgramValue value = current.get(storage(tensor));
         if (value == null) {
-            value = newValue(names.getOrDefault(storage(tensor), "constant" + constants.size()), tensor);
+            value = newValue(names.getOrDefault(storage(tensor), "constant" + constants.size()), tensor, user);
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
         }
-        Layout layout = Layout.of(tensor);
+        Layout layout = layout(tensor, user);
         if (!isReadable(value.layout().dtype(), layout.dtype())) {
             throw new UnrecordableException(
                     "a view of " + value.layout().dtype() + " as " + layout.dtype() + " cannot be recorded", source());
@@ -241,8 +241,8 @@ public final class Recorder implements OperatorListener {
                 || have == DType.FLOAT32 && want == DType.COMPLEX64;
     }
 
-    private ProgramValue newValue(String name, Tensor tensor) {
-        var value = new ProgramValue(size++, name, Layout.of(tensor));
+    private ProgramValue newValue(String name, Tensor tensor, Object user) {
+        var value = new ProgramValue(size++, name, layout(tensor, user));
         long address = storage(tensor);
         if (!current.containsKey(address)) {
             // A weak reference keeps the address from being used again while the memory is freed as always.
@@ -250,6 +250,16 @@ public final class Recorder implements OperatorListener {
         }
         current.put(address, value);
         return value;
+    }
+
+    /** @param user the operator that reads or returns the tensor */
+    private static Layout layout(Tensor tensor, Object user) {
+        try {
+            return Layout.of(tensor);
+        } catch (IllegalArgumentException e) {
+            throw new UnrecordableException(
+                    user + " reads or returns a tensor of the unsupported dtype " + tensor.scalar_type(), source());
+        }
     }
 
     private static long storage(Tensor tensor) {

@@ -1,5 +1,6 @@
 package cs336.kernels.attention;
 
+import cs336.basics.FusedAttention;
 import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.Autocast;
 import cs336.torch.AutogradFunction;
@@ -8,6 +9,7 @@ import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.Optional;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
@@ -131,6 +133,23 @@ public final class FlashAttention extends AutogradFunction {
             FlashVariant.AttentionGradients gradients =
                     variant.backward(in[0], in[1], in[2], in[3], in[4], in[5], causal);
             return new Tensor[] {gradients.dQ(), gradients.dK(), gradients.dV()};
+        }
+    }
+
+    /** Registers both passes as the service {@link FusedAttention}. */
+    public static final class FlashOperators implements FusedAttention {
+        @Override
+        public Optional<FusedAttentionPasses> passes(Tensor q, boolean causal) {
+            if ((q.dim() != 3 && q.dim() != 4) || q.numel() == 0 || !TensorChecks.FLOATING.contains(DType.of(q))) {
+                return Optional.empty();
+            }
+            boolean deterministic = true;
+            FlashVariant variant = FlashVariant.of(q, deterministic);
+            // On a GPU the tensor operations of TiledFlash are slower than plain attention.
+            return q.is_cuda() && variant instanceof TiledFlash
+                    ? Optional.empty()
+                    : Optional.of(new FusedAttentionPasses(
+                            new FlashForward(variant, causal), new FlashBackward(variant, causal)));
         }
     }
 

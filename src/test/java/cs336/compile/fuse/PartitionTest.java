@@ -162,4 +162,40 @@ class PartitionTest {
         assertEquals(List.of(Layout.contiguous(DType.FLOAT32, 6, 16)), saved(parts)); // not both sides of the gelu
         assertAgrees(layer, parts, "layer", inputs);
     }
+
+    @Test
+    void theMemoryPlanOfAGatedUnitRecomputesItsGate() {
+        TensorFunction gate = in -> new Tensor[] {torch.silu(in[0]).mul(in[1])};
+        Tensor[] inputs = {torch.randn(6, 32), torch.randn(6, 32)};
+        MemoryPlan plan = MemoryPlan.of(partition(gate, false, inputs).orElseThrow());
+        assertEquals(2, plan.inputs().size());
+        assertEquals(0, plan.savedBytes());
+        assertTrue(plan.recomputedBytes() >= 6 * 32 * Float.BYTES, plan::toString); // at least the silu
+    }
+
+    @Test
+    void theMemoryPlanSavesWhatOnlyAMatrixMultiplicationComputes() {
+        TensorFunction layer =
+                in -> new Tensor[] {torch.gelu(in[0].matmul(in[1])).matmul(in[2])};
+        Tensor[] inputs = {torch.randn(6, 8), torch.randn(8, 16), torch.randn(16, 4)};
+        MemoryPlan plan = MemoryPlan.of(partition(layer, false, inputs).orElseThrow());
+        assertEquals(6 * 16 * Float.BYTES, plan.savedBytes());
+        assertTrue(plan.recomputedBytes() >= 6 * 16 * Float.BYTES, plan::toString); // the gelu
+    }
+
+    @Test
+    void aGeneratedKernelMovesFewerBytesThanItsOperations() {
+        Program recorded = Recorder.record(
+                in -> new Tensor[] {in[0].exp().add(in[1]).sqrt()},
+                Map.of(),
+                new AtomicReference<>(),
+                torch.randn(4, 8),
+                torch.randn(4, 8));
+        long bytes = 4 * 8 * Float.BYTES;
+        GeneratedKernel kernel =
+                FusionPasses.kernels(FusionPasses.fuse(recorded, CPU)).get(0);
+        assertEquals(
+                List.of(3L, 7 * bytes, 3 * bytes),
+                List.of((long) kernel.operations(), kernel.bytesSeparately(), kernel.bytesMoved()));
+    }
 }

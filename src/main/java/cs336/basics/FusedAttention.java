@@ -1,0 +1,37 @@
+package cs336.basics;
+
+import cs336.torch.JavaOperator;
+import java.util.Optional;
+import java.util.ServiceLoader;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Kernels of {@link Attention} that store no scores [T, S], as operators that a compiler can put in the place of plain
+ * attention. Other packages register theirs as services ({@link ServiceLoader}).
+ */
+public interface FusedAttention {
+    /**
+     * The two passes of attention.
+     *
+     * @param forward q, k, v → output o, and the log-sum-exp l of each query's scores
+     * @param backward q, k, v, o, l, gradient of o → gradients of q, k and v
+     */
+    record FusedAttentionPasses(JavaOperator forward, JavaOperator backward) {}
+
+    /**
+     * Returns bitwise reproducible operators for queries like these.
+     *
+     * @param q [B, H, T, d] or [B, T, d]; only its dtype, shape and device matter
+     * @param causal whether query i attends only to the keys 0 … i
+     * @return empty if the dtype, the shape or the device has no kernel
+     */
+    Optional<FusedAttentionPasses> passes(Tensor q, boolean causal);
+
+    /** Returns the operators of the first registered service that supports these queries. */
+    static Optional<FusedAttentionPasses> find(Tensor q, boolean causal) {
+        // In a notebook the thread's class loader does not find the services of this jar.
+        return ServiceLoader.load(FusedAttention.class, FusedAttention.class.getClassLoader()).stream()
+                .flatMap(service -> service.get().passes(q, causal).stream())
+                .findFirst();
+    }
+}

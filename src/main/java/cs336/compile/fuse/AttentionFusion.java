@@ -1,0 +1,626 @@
+package cs336.compile.fuse;
+
+import cs336.basics.FusedAttention;
+import cs336.basics.FusedAttention.FusedAttentionPasses;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.CallInJava;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.JavaOperator;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import org.bytedeco.pytorch.LongOptional;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * The pass that replaces plain attention by the operators of {@link FusedAttention}, which store no matrix [T, S]. It
+ * matches these operators of a recorded program, where [N, …] are B·H matrices, with casts and copies between them:
+ *
+ * <pre>
+ * Q̂ = Q · (1/√d)     S = bmm(Q̂, Kᵀ) [+ causal mask]     P = softmax(S)     O = bmm(P, V)
+ * dV = bmm(Pᵀ, dO)   dP = bmm(dO, Vᵀ)   dS = softmax_backward(dP, P)
+ * dKᵀ = bmm(Q̂ᵀ, dS)  dQ = bmm(dS, K) · (1/√d)
+ * </pre>
+ *
+ * <p>The second and third line are absent if the program has no backward pass. A matrix [T, S] that anything else reads
+ * would have to be stored anyway; then the attention stays as it is. The same holds for other scales and masks, for
+ * dropout, and where no kernel supports the queries. The program must compute the mask from numbers: the elements of a
+ * tensor that exists outside of it may change.
+ */
+final class AttentionFusion {
+    private static final long[] NO_LEAD = {};
+
+    /** A result of the replaced operators: a copy in the same order of elements, and what it is a copy of. */
+    private record MovedResult(ProgramValue copy, View source) {}
+
+    private record CallLayouts(JavaOperator operator, List<Layout> inputs) {}
+
+    private final Program program;
+    private final Device device;
+    private final Set<ProgramValue> overwritten;
+    private final Set<ProgramValue> returned = new HashSet<>();
+    private final Map<ProgramValue, Integer> producers = new HashMap<>();
+    private final Map<ProgramValue, List<Integer>> readers = new HashMap<>();
+    private final Map<Integer, List<Operation>> inserted = new HashMap<>(); // before the operation of this index
+    private final Map<ProgramValue, MovedResult> moved = new HashMap<>();
+    private final Map<CallLayouts, List<Layout>> results = new HashMap<>();
+    private int size;
+
+    private AttentionFusion(Program program, Device device) {
+        this.program = program;
+        this.device = device;
+        size = program.size();
+        overwritten = Simplification.overwritten(program);
+        program.outputs().stream().filter(Objects::nonNull).forEach(view -> returned.add(view.value()));
+        for (int i = 0; i < program.operations().size(); i++) {
+            for (ProgramValue created : program.operations().get(i).creates()) {
+                producers.put(created, i);
+            }
+            for (View view : program.operations().get(i).reads()) {
+                List<Integer> known = readers.computeIfAbsent(view.value(), v -> new ArrayList<>());
+                if (!known.contains(i)) {
+                    known.add(i);
+                }
+            }
+        }
+    }
+
+    /** Returns the program with its plain attention replaced where a kernel supports it. */
+    static Program of(Program program, Device device) {
+        return new AttentionFusion(program, device).run();
+    }
+
+    private Program run() {
+        for (Operation operation : program.operations()) {
+            if (is(operation, "_softmax")) {
+                new PlainAttentionMatch(operation).replace();
+            }
+        }
+        if (inserted.isEmpty()) {
+            return program;
+        }
+        List<Operation> operations = new ArrayList<>();
+        for (int i = 0; i < program.operations().size(); i++) {
+            for (Operation operation : inserted.getOrDefault(i, List.of())) {
+                operations.add(relocated(operation));
+            }
+            operations.add(relocated(program.operations().get(i)));
+        }
+        List<View> outputs = new ArrayList<>();
+        program.outputs().forEach(view -> outputs.add(view == null ? null : ofCopy(view)));
+        return Simplification.withoutDeadOperations(
+                new Program(program.inputs(), program.constants(), operations, outputs, size));
+    }
+
+    /** One plain attention of the program. Methods return false if an operator is not as the pattern says. */
+    private final class PlainAttentionMatch {
+        private final Operation softmax;
+        private final View scores;
+        private final long[] lead; // [B, H], or [B] without heads
+        private final long queries;
+        private final long keys;
+        private boolean isCausal;
+        private double scale;
+        private View scaledQ; // an operand of a matrix multiplication, with the dimensions lead
+        private View q;
+        private View k;
+        private View v;
+        private View dO;
+        private Operation output;
+        private Operation gradP; // null without a backward pass
+        private Operation gradV; // null if V needs no gradient, and so on
+        private Operation gradK;
+        private Operation scaledGradQ;
+
+        PlainAttentionMatch(Operation softmax) {
+            this.softmax = softmax;
+            scores = (View) softmax.arguments().get(0);
+            long[] shape = scores.layout().shape();
+            int rank = shape.length;
+            lead = rank == 3 || rank == 4 ? Arrays.copyOf(shape, rank - 2) : NO_LEAD;
+            queries = rank < 2 ? 0 : shape[rank - 2];
+            keys = rank < 2 ? 0 : shape[rank - 1];
+        }
+
+        void replace() {
+            boolean hasMatrices =
+                    lead.length > 0 && queries * keys > 1 && Arrays.stream(lead).allMatch(n -> n > 0);
+            double dim = PointwiseOperator.number(softmax.arguments().get(1));
+            boolean isOverKeys = dim == -1 || dim == lead.length + 1;
+            if (hasMatrices && isOverKeys && matchesScores() && matchesUsesOfP() && areStable()) {
+                emit();
+            }
+        }
+
+        private boolean matchesScores() {
+            View s = beforeCasts(scores);
+            Operation reader = softmax;
+            Operation add = producer(s);
+            if (is(add, "add_.Tensor") || is(add, "add.Tensor")) {
+                boolean isAdded = PointwiseOperator.number(add.arguments().get(2)) == 1
+                        && add.arguments().get(1) instanceof View mask
+                        && isCausalMask(mask, add);
+                if (!isAdded || !isMatrix(s) || !usedOnlyBy(s.value(), softmax)) {
+                    return false;
+                }
+                isCausal = true;
+                reader = add;
+                s = beforeCasts((View) add.arguments().get(0));
+            }
+            Operation gemm = producer(s);
+            if (!is(gemm, "bmm") || !isMatrix(s) || !usedOnlyBy(s.value(), reader)) {
+                return false;
+            }
+            scaledQ = source(withLead((View) gemm.arguments().get(0)), false);
+            View scaled = source(scaledQ, true);
+            Operation mul = producer(scaled);
+            if (!is(mul, "mul.Scalar") || overwritten.contains(scaled.value())) {
+                return false;
+            }
+            q = composed(scaled, mul.outputs().get(0).layout(), (View)
+                    mul.arguments().get(0));
+            k = transposed(source(withLead((View) gemm.arguments().get(1)), false));
+            scale = PointwiseOperator.number(mul.arguments().get(1));
+            return q != null
+                    && scale == 1 / Math.sqrt(last(q))
+                    && q.layout().dtype().isFloatingPoint()
+                    && last(k) == last(q);
+        }
+
+        /** Matches what reads the probabilities: the output alone, or also the backward pass. */
+        private boolean matchesUsesOfP() {
+            ProgramValue p = softmax.outputs().get(0);
+            List<Operation> uses = uses(p);
+            Operation gradS = null;
+            for (Operation use : uses) {
+                if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && output == null) {
+                    output = use;
+                } else if (is(use, "bmm")
+                        && isMatrix(transposed((View) use.arguments().get(0)))
+                        && gradV == null) {
+                    gradV = use;
+                } else if (is(use, "_softmax_backward_data") && gradS == null) {
+                    gradS = use;
+                } else {
+                    return false;
+                }
+            }
+            if (uses.isEmpty() || output == null) {
+                return false;
+            }
+            v = source(withLead((View) output.arguments().get(1)), false);
+            boolean isForwardOnly = gradS == null && gradV == null;
+            return Arrays.equals(v.layout().shape(), k.layout().shape())
+                    && (isForwardOnly || gradS != null && matchesBackward(p, gradS));
+        }
+
+        private boolean matchesBackward(ProgramValue p, Operation gradS) {
+            View dP = beforeCasts((View) gradS.arguments().get(0));
+            View y = (View) gradS.arguments().get(1);
+            gradP = producer(dP);
+            if (!is(gradP, "bmm") || !isMatrix(dP) || y.value() != p || !isMatrix(y)) {
+                return false;
+            }
+            dO = source(withLead((View) gradP.arguments().get(0)), false);
+            boolean isGradP = usedOnlyBy(dP.value(), gradS)
+                    && same(
+                            v,
+                            transposed(source(withLead((View) gradP.arguments().get(1)), false)))
+                    && (gradV == null
+                            || same(dO, source(withLead((View) gradV.arguments().get(1)), false)));
+            if (!isGradP) {
+                return false;
+            }
+            for (Operation use : uses(gradS.outputs().get(0))) {
+                if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && scaledGradQ == null) {
+                    List<Operation> scalings = uses(use.outputs().get(0));
+                    scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
+                    boolean isGradQ = is(scaledGradQ, "mul.Scalar")
+                            && PointwiseOperator.number(scaledGradQ.arguments().get(1)) == scale
+                            && isWhole(
+                                    (View) scaledGradQ.arguments().get(0),
+                                    q.layout().shape())
+                            && same(k, source(withLead((View) use.arguments().get(1)), false));
+                    if (!isGradQ) {
+                        return false;
+                    }
+                } else if (is(use, "bmm") && isMatrix(use.arguments().get(1)) && gradK == null) {
+                    View operand =
+                            transposed(source(withLead((View) use.arguments().get(0)), false));
+                    if (!same(scaledQ, operand)) {
+                        return false;
+                    }
+                    gradK = use;
+                } else {
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        /** Returns whether nothing overwrites the operands and results. */
+        private boolean areStable() {
+            boolean stable = true;
+            for (View operand : Arrays.asList(q, k, v, dO)) {
+                stable &= operand == null || !overwritten.contains(operand.value());
+            }
+            for (Operation result : Arrays.asList(output, gradV, gradK, scaledGradQ)) {
+                stable &= result == null || isReplaceable(result.outputs().get(0));
+            }
+            return stable;
+        }
+
+        private boolean isReplaceable(ProgramValue result) {
+            return !overwritten.contains(result) && result.layout().isContiguous();
+        }
+
+        private void emit() {
+            DType dtype = scaledQ.layout().dtype();
+            Optional<FusedAttentionPasses> found = passes(dtype);
+            if (found.isEmpty()) {
+                return;
+            }
+            int start = producers.get(output.outputs().get(0));
+            View narrow = q.layout().dtype() == dtype ? q : cast(start, dtype);
+            List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
+            List<View> outputs = call(start, softmax.source(), found.get().forward(), inputs);
+            move(output, outputs.get(0));
+            if (gradP == null) {
+                return;
+            }
+            inputs.addAll(outputs);
+            inputs.add(dO);
+            int first = producers.get(gradP.outputs().get(0));
+            first = gradV == null
+                    ? first
+                    : Math.min(first, producers.get(gradV.outputs().get(0)));
+            List<View> gradients = call(first, softmax.source(), found.get().backward(), inputs);
+            move(scaledGradQ, gradients.get(0));
+            move(gradK, transposed(gradients.get(1)));
+            move(gradV, gradients.get(2));
+        }
+
+        private Optional<FusedAttentionPasses> passes(DType dtype) {
+            try (var scope = MemoryScope.open()) {
+                return FusedAttention.find(
+                        example(Layout.contiguous(dtype, q.layout().shape())), isCausal);
+            }
+        }
+
+        private View cast(int before, DType dtype) {
+            Layout like = q.layout();
+            Layout dense = like.isDense()
+                    ? new Layout(dtype, like.shape(), like.strides(), 0, false)
+                    : Layout.contiguous(dtype, like.shape());
+            ProgramValue narrow = newValue(dense);
+            insert(before, copy(narrow, q));
+            return new View(narrow, dense);
+        }
+
+        /** Returns whether a tensor is a matrix [T, S] for each of the leading dimensions, in row-major order. */
+        private boolean isMatrix(Argument argument) {
+            View view = (View) argument;
+            long[] shape = Arrays.copyOf(lead, lead.length + 2);
+            shape[lead.length] = queries;
+            shape[lead.length + 1] = keys;
+            return isWhole(view, shape);
+        }
+
+        /** Returns [N, rows, columns] with the leading dimensions of the scores instead of N. */
+        private View withLead(View view) {
+            Layout from = view.layout();
+            long[] shape = Arrays.copyOf(lead, lead.length + 2);
+            long[] strides = new long[shape.length];
+            long stride = from.strides()[0];
+            for (int i = lead.length - 1; i >= 0; i--) {
+                strides[i] = stride;
+                stride *= lead[i];
+            }
+            for (int i = 1; i <= 2; i++) {
+                shape[lead.length + i - 1] = from.shape()[i];
+                strides[lead.length + i - 1] = from.strides()[i];
+            }
+            return new View(view.value(), new Layout(from.dtype(), shape, strides, from.offset(), from.conjugated()));
+        }
+
+        /** Returns whether the program computes a mask from numbers, which is 0 for keys j ≤ i and −∞ elsewhere. */
+        private boolean isCausalMask(View mask, Operation reader) {
+            if (!Arrays.equals(mask.layout().shape(), new long[] {queries, keys})) {
+                return false;
+            }
+            int end = producers.get(reader.creates().get(0));
+            List<Operation> before = program.operations().subList(0, end);
+            Program alone = Simplification.withoutDeadOperations(
+                    new Program(List.of(), Map.of(), before, List.of(mask), program.size()));
+            Set<ProgramValue> outside = program.outside();
+            boolean isConstant = !outside.contains(mask.value().root())
+                    && alone.operations().stream()
+                            .noneMatch(operation -> operation.operator().isRandom()
+                                    || operation.reads().stream()
+                                            .anyMatch(view -> outside.contains(
+                                                    view.value().root())));
+            try (var scope = MemoryScope.open();
+                    var noGrad = NoGrad.open()) {
+                Tensor computed = isConstant ? new Interpreter(alone).run()[0] : null;
+                return isConstant
+                        && torch.equal(
+                                computed,
+                                torch.full_like(computed, new Scalar(Double.NEGATIVE_INFINITY))
+                                        .triu_(1));
+            }
+        }
+    }
+
+    // ---- the program
+
+    private static boolean is(Operation operation, String name) {
+        return operation != null && operation.operator().toString().equals(name);
+    }
+
+    private Operation producer(View view) {
+        Integer index = producers.get(view.value());
+        return index == null ? null : program.operations().get(index);
+    }
+
+    private static boolean isCopy(Operation operation) {
+        return is(operation, "clone")
+                || is(operation, "_to_copy")
+                        && dtypeOf(operation)
+                                != operation.reads().get(0).layout().dtype();
+    }
+
+    private static DType dtypeOf(Operation operation) {
+        return operation.outputs().get(0).layout().dtype();
+    }
+
+    /** Returns the matrices of which a view is a cast or copy in the same order of elements. */
+    private View beforeCasts(View view) {
+        Operation copy = producer(view);
+        boolean isCast = isCopy(copy)
+                && isWhole(view, view.layout().shape())
+                && isWhole(copy.reads().get(0), copy.reads().get(0).layout().shape());
+        return isCast ? beforeCasts(copy.reads().get(0)) : view;
+    }
+
+    /** Returns the operations that read a value or its casts; with a null if the program returns one of them. */
+    private List<Operation> uses(ProgramValue value) {
+        List<Operation> uses = new ArrayList<>();
+        if (returned.contains(value)) {
+            uses.add(null);
+        }
+        for (int i : readers.getOrDefault(value, List.of())) {
+            Operation reader = program.operations().get(i);
+            boolean isCast = isCopy(reader)
+                    && reader.outputs().get(0).layout().isContiguous()
+                    && isWhole(
+                            reader.reads().get(0),
+                            reader.reads().get(0).layout().shape());
+            if (isCast) {
+                uses.addAll(uses(reader.outputs().get(0)));
+            } else {
+                uses.add(reader);
+            }
+        }
+        return uses;
+    }
+
+    private boolean usedOnlyBy(ProgramValue value, Operation reader) {
+        List<Operation> uses = uses(value);
+        return uses.size() == 1 && uses.get(0) == reader;
+    }
+
+    /** Returns what a view reads before it was copied, and with casts also before it was cast. */
+    private View source(View view, boolean throughCasts) {
+        Operation copy = producer(view);
+        if (!isCopy(copy) || !throughCasts && is(copy, "_to_copy")) {
+            return view;
+        }
+        View from = copy.reads().get(0);
+        View read = composed(view, copy.outputs().get(0).layout(), from);
+        return read == null || overwritten.contains(from.value()) ? view : source(read, throughCasts);
+    }
+
+    // ---- rewriting
+
+    private ProgramValue newValue(Layout layout) {
+        int id = size++;
+        return new ProgramValue(id, "%" + id, layout);
+    }
+
+    private void insert(int before, Operation operation) {
+        inserted.computeIfAbsent(before, i -> new ArrayList<>()).add(operation);
+    }
+
+    private Operation copy(ProgramValue to, View from) {
+        var cast = new PointwiseOperator(PointwiseFunction.CAST, device);
+        return new Operation(cast, List.of(from), List.of(to), List.of(), null, "");
+    }
+
+    private List<View> call(int before, String source, JavaOperator operator, List<View> inputs) {
+        List<Layout> layouts = inputs.stream().map(View::layout).toList();
+        List<ProgramValue> values =
+                results.computeIfAbsent(new CallLayouts(operator, layouts), this::resultsOf).stream()
+                        .map(this::newValue)
+                        .toList();
+        insert(before, new Operation(new CallInJava(operator), List.copyOf(inputs), values, List.of(), null, source));
+        return values.stream().map(value -> new View(value, value.layout())).toList();
+    }
+
+    /** Runs an operator to see the layouts of its results. */
+    private List<Layout> resultsOf(CallLayouts call) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Tensor[] inputs = call.inputs().stream().map(this::example).toArray(Tensor[]::new);
+            return Arrays.stream(call.operator().compute(inputs))
+                    .map(Layout::of)
+                    .toList();
+        }
+    }
+
+    private Tensor example(Layout layout) {
+        long end = layout.offset() + 1;
+        for (int i = 0; i < layout.shape().length; i++) {
+            end += (layout.shape()[i] - 1) * layout.strides()[i];
+        }
+        Tensor storage = torch.zeros(new long[] {end}, device.options(layout.dtype()));
+        return torch.as_strided(storage, layout.shape(), layout.strides(), new LongOptional(layout.offset()));
+    }
+
+    /** Makes the readers of an operation's result read another tensor, with dimensions for B and H. */
+    private void move(Operation result, View source) {
+        if (result == null) {
+            return;
+        }
+        ProgramValue old = result.outputs().get(0);
+        ProgramValue copy =
+                newValue(Layout.contiguous(old.layout().dtype(), source.layout().shape()));
+        insert(producers.get(old), copy(copy, source));
+        moved.put(old, new MovedResult(copy, source));
+    }
+
+    /**
+     * Returns an operation that reads moved results. It reads the copies, or directly what they are copies of where the
+     * layout of its own result does not depend on the strides of its arguments.
+     */
+    private Operation relocated(Operation operation) {
+        if (operation.reads().stream().noneMatch(view -> moved.containsKey(view.value()))) {
+            return operation;
+        }
+        if (isCopy(operation)) {
+            return copy(operation.outputs().get(0), ofSource(operation.reads().get(0)));
+        }
+        boolean isGemm = is(operation, "mm") || is(operation, "bmm");
+        return operation.withViews(isGemm || is(operation, "cast") ? this::ofSource : this::ofCopy);
+    }
+
+    private View ofCopy(View view) {
+        MovedResult result = moved.get(view.value());
+        return result == null ? view : new View(result.copy(), view.layout());
+    }
+
+    private View ofSource(View view) {
+        MovedResult result = moved.get(view.value());
+        boolean isSameType = result != null
+                && result.copy().layout().dtype() == result.source().layout().dtype();
+        View read = isSameType ? composed(view, result.copy().layout(), result.source()) : null;
+        return read == null ? ofCopy(view) : read;
+    }
+
+    // ---- layouts
+
+    private static long last(View view) {
+        long[] shape = view.layout().shape();
+        return shape[shape.length - 1];
+    }
+
+    /** Returns whether a view reads all elements of a value in their order in memory, in a shape. */
+    private static boolean isWhole(View view, long[] shape) {
+        Layout layout = view.layout();
+        Layout ofValue = view.value().layout();
+        return (Arrays.equals(layout.shape(), shape) || isMerged(layout.shape(), shape))
+                && layout.isContiguous()
+                && ofValue.isContiguous()
+                && layout.offset() == 0
+                && ofValue.offset() == 0
+                && layout.dtype() == ofValue.dtype()
+                && layout.elements() == ofValue.elements();
+    }
+
+    /** Returns whether a shape is [N, rows, columns] of a shape [B, H, rows, columns]. */
+    private static boolean isMerged(long[] shape, long[] of) {
+        int rank = of.length;
+        return shape.length == 3
+                && rank > 3
+                && shape[1] == of[rank - 2]
+                && shape[2] == of[rank - 1]
+                && shape[0] * shape[1] * shape[2] == Arrays.stream(of).reduce(1, (a, b) -> a * b);
+    }
+
+    private static View transposed(View view) {
+        int rank = view.layout().shape().length;
+        int[] order = new int[rank];
+        Arrays.setAll(order, i -> i < rank - 2 ? i : 2 * rank - 3 - i);
+        return new View(view.value(), view.layout().permuted(order));
+    }
+
+    private static boolean same(View a, View b) {
+        return a.value() == b.value()
+                && a.layout().offset() == b.layout().offset()
+                && a.layout().dtype() == b.layout().dtype()
+                && Simplification.sameStrides(a.layout(), b.layout());
+    }
+
+    /**
+     * Returns the view of a source that reads what a view reads of a copy.
+     *
+     * @param copy the layout of the copy
+     * @param source as it was copied, in the copy's shape
+     * @return null if a dimension of the view goes through several dimensions of the copy
+     */
+    private static View composed(View view, Layout copy, View source) {
+        Layout layout = view.layout();
+        Layout from = source.layout();
+        if (!copy.isDense() || copy.elements() == 0 || !Arrays.equals(copy.shape(), from.shape())) {
+            return null;
+        }
+        if (layout.conjugated() || from.conjugated() || layout.dtype() != copy.dtype()) {
+            return null;
+        }
+        long[] last = new long[copy.shape().length]; // the largest index in each dimension of the copy
+        long start = from.offset();
+        long rest = layout.offset() - copy.offset();
+        for (int dim : copy.storageOrder()) {
+            if (copy.shape()[dim] > 1) {
+                last[dim] = rest / copy.strides()[dim];
+                rest %= copy.strides()[dim];
+                start += last[dim] * from.strides()[dim];
+            }
+        }
+        long[] strides = new long[layout.shape().length];
+        long outermost = 1; // a stride for dimensions of size 1
+        for (int i = 0; i < strides.length; i++) {
+            long stride = layout.strides()[i];
+            long size = layout.shape()[i];
+            if (size == 1) {
+                continue;
+            }
+            int dim = Arrays.stream(copy.storageOrder())
+                    .filter(d -> copy.shape()[d] > 1 && copy.strides()[d] <= stride)
+                    .findFirst()
+                    .orElse(-1);
+            if (dim < 0 || stride % copy.strides()[dim] != 0) {
+                return null;
+            }
+            long step = stride / copy.strides()[dim];
+            last[dim] += (size - 1) * step;
+            strides[i] = step * from.strides()[dim];
+            outermost = Math.max(outermost, size * strides[i]);
+        }
+        for (int dim = 0; dim < last.length; dim++) {
+            if (last[dim] >= copy.shape()[dim]) {
+                return null;
+            }
+        }
+        for (int i = 0; i < strides.length; i++) {
+            strides[i] = layout.shape()[i] == 1 ? outermost : strides[i];
+        }
+        return new View(source.value(), new Layout(from.dtype(), layout.shape(), strides, start, false));
+    }
+}

@@ -1,0 +1,55 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+
+/**
+ * Where the backward pass of a {@link Partition} gets the values of the forward pass that it reads.
+ *
+ * @param inputs the inputs of the function, which are in memory anyway
+ * @param saved the values that the forward pass stores for it
+ * @param recomputed the values that it computes again
+ */
+public record MemoryPlan(List<ProgramValue> inputs, List<ProgramValue> saved, List<ProgramValue> recomputed) {
+    /** Returns the plan of a partition that is not fused yet. */
+    public static MemoryPlan of(Partition partition) {
+        Set<ProgramValue> computed = computed(partition.forward());
+        List<ProgramValue> loaded = partition.backward().inputs();
+        return new MemoryPlan(
+                common(loaded, partition.forward().inputs()),
+                common(loaded, computed),
+                common(computed(partition.backward()), computed));
+    }
+
+    /** Returns the bytes that the forward pass stores for the backward pass. */
+    public long savedBytes() {
+        return bytes(saved);
+    }
+
+    /** Returns the bytes that would have to be stored besides if nothing was recomputed. */
+    public long recomputedBytes() {
+        return bytes(recomputed);
+    }
+
+    private static long bytes(List<ProgramValue> values) {
+        return values.stream().mapToLong(value -> value.layout().bytes()).sum();
+    }
+
+    private static List<ProgramValue> common(Collection<ProgramValue> values, Collection<ProgramValue> others) {
+        List<ProgramValue> common = new ArrayList<>(values);
+        common.retainAll(others);
+        return List.copyOf(common);
+    }
+
+    private static Set<ProgramValue> computed(Program program) {
+        return program.operations().stream()
+                .flatMap(operation -> operation.creates().stream())
+                .collect(Collectors.toCollection(LinkedHashSet::new));
+    }
+}

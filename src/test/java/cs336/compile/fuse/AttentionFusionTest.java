@@ -1,0 +1,381 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.ModelEdition;
+import cs336.basics.PlainAttention;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Precision;
+import cs336.checkpointing.CheckpointPolicy;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
+
+class AttentionFusionTest {
+    private static final String FORWARD = "flash_attention";
+    private static final String BACKWARD = "flash_attention_backward";
+    private static final int BATCH = 2;
+    private static final int HEADS = 3;
+    private static final int WIDTH = 8;
+
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        Torch.seed(System.nanoTime());
+        Torch.allowTf32(false);
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    /** Attention in plain operations with a changeable middle. */
+    private record Variation(
+            double scale, UnaryOperator<Tensor> maskOf, UnaryOperator<Tensor> ofScores, UnaryOperator<Tensor> ofP) {
+        Tensor apply(Tensor q, Tensor k, Tensor v) {
+            Tensor scores = ofScores.apply(q.mul(new Scalar(scale)).matmul(k.transpose(-2, -1)));
+            Tensor mask = maskOf.apply(scores);
+            Tensor p = torch.softmax(mask == null ? scores : scores.add(mask), -1);
+            return ofP.apply(p).matmul(v);
+        }
+    }
+
+    private static Variation exact() {
+        return new Variation(1 / Math.sqrt(WIDTH), AttentionFusionTest::causal, s -> s, p -> p);
+    }
+
+    private static Tensor causal(Tensor scores) {
+        return torch.full(
+                        new long[] {scores.size(-2), scores.size(-1)},
+                        new Scalar(Double.NEGATIVE_INFINITY),
+                        scores.options())
+                .triu(1);
+    }
+
+    private static TensorFunction of(Variation variation) {
+        return in -> new Tensor[] {variation.apply(in[0], in[1], in[2])};
+    }
+
+    private static TensorFunction plain(boolean causal) {
+        var attention = new PlainAttention();
+        return in -> {
+            try {
+                return new Tensor[] {attention.apply(in[0], in[1], in[2], causal)};
+            } finally {
+                attention.freeCache();
+            }
+        };
+    }
+
+    /** Returns the first output of a function of q, k and v, and the gradients of the inputs for a gradient of it. */
+    private static TensorFunction withBackward(TensorFunction function) {
+        return in -> {
+            Tensor[] leaves = new Tensor[3];
+            for (int i = 0; i < leaves.length; i++) {
+                leaves[i] = in[i].detach().set_requires_grad(true);
+            }
+            Tensor y = function.apply(leaves)[0];
+            List<Tensor> all = new ArrayList<>(List.of(y.detach()));
+            all.addAll(Arrays.asList(Backward.of(y).with(in[3]).gradients(leaves)));
+            return all.toArray(new Tensor[0]);
+        };
+    }
+
+    /** Returns q, k, v and a gradient of the output, with the heads next to the features in memory, as in a model. */
+    private static Tensor[] inputs(Device device, DType dtype, long queries, long keys) {
+        Tensor[] inputs = new Tensor[4];
+        for (int i = 0; i < inputs.length; i++) {
+            long[] shape = {BATCH, i == 0 || i == 3 ? queries : keys, HEADS, WIDTH};
+            inputs[i] = torch.randn(shape, device.options(dtype)).transpose(1, 2);
+        }
+        return inputs;
+    }
+
+    private static Program record(TensorFunction function, Tensor... inputs) {
+        return Recorder.record(function, Map.of(), new AtomicReference<>(), inputs);
+    }
+
+    private static long calls(Program program, String operator) {
+        return program.operations().stream()
+                .filter(operation -> operation.operator().name().equals(operator))
+                .count();
+    }
+
+    private static void assertStoresNoScores(Program program, long queries, long keys) {
+        for (var operation : program.operations()) {
+            for (ProgramValue value : operation.creates()) {
+                long[] shape = value.layout().shape();
+                int rank = shape.length;
+                boolean isMatrix = rank >= 2
+                        && (shape[rank - 2] == queries && shape[rank - 1] == keys
+                                || shape[rank - 2] == keys && shape[rank - 1] == queries);
+                assertTrue(!isMatrix, operation::toString);
+            }
+        }
+    }
+
+    /** Returns the largest error of each output, relative to the norm of the output computed in fp64. */
+    private static double[] errors(Tensor[] exact, Tensor... found) {
+        double[] errors = new double[exact.length];
+        for (int i = 0; i < exact.length; i++) {
+            Tensor difference = found[i].to(ScalarType.Double).sub(exact[i]);
+            errors[i] = difference.norm().item_double() / exact[i].norm().item_double();
+        }
+        return errors;
+    }
+
+    private static Tensor[] inDoubles(Tensor... tensors) {
+        return Arrays.stream(tensors).map(x -> x.to(ScalarType.Double)).toArray(Tensor[]::new);
+    }
+
+    private static void assertReplaced(Device device, DType dtype, boolean causal, long queries, long keys) {
+        Tensor[] in = inputs(device, dtype, queries, keys);
+        for (boolean isBackward : new boolean[] {false, true}) {
+            TensorFunction function = isBackward ? withBackward(plain(causal)) : plain(causal);
+            Tensor[] given = isBackward ? in : Arrays.copyOf(in, 3);
+            Tensor[] expected = function.apply(given);
+            Tensor[] exact = function.apply(inDoubles(given));
+            double[] plain = errors(exact, expected);
+            Program recorded = record(function, given);
+            Program fused = FusionPasses.fuseAttention(recorded, device);
+            assertEquals(1, calls(fused, FORWARD), fused::toString);
+            assertEquals(isBackward ? 1 : 0, calls(fused, BACKWARD), fused::toString);
+            assertStoresNoScores(fused, queries, keys);
+            for (Program program : List.of(fused, FusionPasses.fuse(fused, device))) {
+                Tensor[] got = new Interpreter(program).run(given);
+                double[] errors = errors(exact, got);
+                for (int i = 0; i < got.length; i++) {
+                    assertEquals(DType.of(expected[i]), DType.of(got[i]));
+                    double ulp = dtype == DType.FLOAT32 ? 0x1p-24 : dtype == DType.FLOAT64 ? 0x1p-53 : 0x1p-9;
+                    // At most the plain error, and one rounding of the output or a few of fp32.
+                    double bound = plain[i] + (dtype == DType.BFLOAT16 ? 1 : 4) * ulp;
+                    assertTrue(errors[i] <= bound, "output " + i + ": " + errors[i] + " > " + bound);
+                }
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"FLOAT32, 12, 12", "FLOAT64, 12, 12", "BFLOAT16, 12, 12", "FLOAT32, 5, 11", "FLOAT32, 11, 5"})
+    void plainAttentionIsReplacedWithinRounding(DType dtype, long queries, long keys) {
+        assertReplaced(Device.cpu(), dtype, true, queries, keys);
+        assertReplaced(Device.cpu(), dtype, false, queries, keys);
+    }
+
+    @ParameterizedTest
+    @CsvSource({"FLOAT32, 64, 64", "BFLOAT16, 64, 64", "FLOAT16, 64, 64", "FLOAT32, 70, 33"})
+    @Tag("gpu")
+    void plainAttentionIsReplacedWithinRoundingOnAGpu(DType dtype, long queries, long keys) {
+        assertReplaced(Device.cuda(0), dtype, true, queries, keys);
+        assertReplaced(Device.cuda(0), dtype, false, queries, keys);
+    }
+
+    @Test
+    @Tag("gpu")
+    void attentionWithoutAKernelStaysAsItIsOnAGpu() {
+        Tensor[] doubles = inputs(Device.cuda(0), DType.FLOAT64, 12, 12);
+        Program recorded = record(plain(true), doubles);
+        assertSame(recorded, FusionPasses.fuseAttention(recorded, Device.cuda(0)));
+    }
+
+    @Test
+    void attentionWithoutHeadsIsReplaced() {
+        Tensor[] in = new Tensor[4];
+        Arrays.setAll(in, i -> torch.randn(3, 9, WIDTH));
+        Program fused = FusionPasses.fuseAttention(record(withBackward(of(exact())), in), Device.cpu());
+        assertEquals(1, calls(fused, BACKWARD));
+        double[] errors = errors(withBackward(of(exact())).apply(inDoubles(in)), new Interpreter(fused).run(in));
+        assertTrue(Arrays.stream(errors).allMatch(error -> error < 1e-6), Arrays.toString(errors));
+    }
+
+    /** On a GPU, autocast computes the softmax in fp32 between matrix multiplications in bf16. */
+    @Test
+    void castsAroundTheSoftmaxArePartOfTheAttention() {
+        Variation casts = new Variation(
+                1 / Math.sqrt(WIDTH),
+                AttentionFusionTest::causal,
+                scores -> scores.to(ScalarType.Float),
+                p -> p.to(ScalarType.BFloat16));
+        TensorFunction function = in -> new Tensor[] {
+            casts.apply(in[0].to(ScalarType.BFloat16), in[1].to(ScalarType.BFloat16), in[2].to(ScalarType.BFloat16))
+        };
+        Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, 12, 12);
+        in[3] = in[3].to(ScalarType.BFloat16);
+        Program fused = FusionPasses.fuseAttention(record(withBackward(function), in), Device.cpu());
+        assertEquals(1, calls(fused, FORWARD), fused::toString);
+        assertEquals(1, calls(fused, BACKWARD), fused::toString);
+        assertStoresNoScores(fused, 12, 12);
+        double[] errors = errors(withBackward(of(exact())).apply(inDoubles(in)), new Interpreter(fused).run(in));
+        assertTrue(Arrays.stream(errors).allMatch(error -> error < 8e-3), Arrays.toString(errors));
+    }
+
+    private static Stream<Variation> others() {
+        double scale = 1 / Math.sqrt(WIDTH);
+        UnaryOperator<Tensor> same = x -> x;
+        Tensor constant = causal(torch.zeros(12, 12));
+        return Stream.of(
+                new Variation(scale * 1.001, AttentionFusionTest::causal, same, same),
+                new Variation(1 / Math.sqrt(2 * WIDTH), s -> null, same, same),
+                new Variation(scale, s -> causal(s).triu(2), same, same), // one key ahead
+                new Variation(scale, s -> causal(s).transpose(0, 1), same, same),
+                new Variation(scale, s -> causal(s).clamp_min(new Scalar(-3.0)), same, same),
+                new Variation(scale, s -> constant, same, same), // its elements may change
+                new Variation(scale, s -> torch.rand_like(s), same, same),
+                new Variation(scale, s -> null, s -> s.mul(new Scalar(0.5)), same),
+                new Variation(scale, s -> null, s -> s.tanh(), same),
+                new Variation(scale, s -> null, same, p -> torch.dropout(p, 0.5, true)),
+                new Variation(scale, s -> null, same, p -> p.mul(p)));
+    }
+
+    @ParameterizedTest
+    @MethodSource("others")
+    void otherScalesMasksAndProbabilitiesStayAsTheyAre(Variation variation) {
+        Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, 12, 12);
+        assertStays(of(variation), Arrays.copyOf(in, 3));
+        assertStays(withBackward(of(variation)), in);
+    }
+
+    private static void assertStays(TensorFunction function, Tensor... in) {
+        Program recorded = record(function, in);
+        assertSame(recorded, FusionPasses.fuseAttention(recorded, Device.cpu()));
+    }
+
+    @Test
+    void attentionWhoseScoresOrProbabilitiesAreReadElsewhereStaysAsItIs() {
+        Tensor[] in = Arrays.copyOf(inputs(Device.cpu(), DType.FLOAT32, 12, 12), 3);
+        for (int which = 0; which < 3; which++) {
+            var kept = new AtomicReference<Tensor>();
+            int seen = which;
+            UnaryOperator<Tensor> keep = x -> {
+                kept.set(x);
+                return x;
+            };
+            Variation exact = exact();
+            Variation read = new Variation(
+                    exact.scale(), exact.maskOf(), which == 0 ? keep : s -> s, which == 0 ? p -> p : keep);
+            assertStays(
+                    given -> {
+                        Tensor o = read.apply(given[0], given[1], given[2]);
+                        return new Tensor[] {o, seen == 2 ? kept.get().sum() : kept.get()};
+                    },
+                    in);
+        }
+    }
+
+    @Test
+    void aMaskThatAnInputDeterminesStaysAsItIs() {
+        Tensor[] in = Arrays.copyOf(inputs(Device.cpu(), DType.FLOAT32, 12, 12), 4);
+        in[3] = causal(torch.zeros(12, 12));
+        assertStays(
+                given -> new Tensor[] {
+                    new Variation(1 / Math.sqrt(WIDTH), s -> given[3].clone(), s -> s, p -> p)
+                            .apply(given[0], given[1], given[2])
+                },
+                in);
+    }
+
+    @Test
+    void attentionWhoseQueriesAreOverwrittenStaysAsItIs() {
+        Tensor[] in = Arrays.copyOf(inputs(Device.cpu(), DType.FLOAT32, 12, 12), 3);
+        assertStays(
+                given -> {
+                    Tensor q = given[0].clone();
+                    Tensor o = exact().apply(q, given[1], given[2]);
+                    q.zero_();
+                    return new Tensor[] {o, q};
+                },
+                in);
+    }
+
+    @ParameterizedTest
+    @EnumSource(ModelEdition.class)
+    void aTrainingStepHasNoScoresAfterThePass(ModelEdition edition) {
+        int context = 12;
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(40)
+                .contextLength(context)
+                .dModel(16)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(24)
+                .attention("plain")
+                .build();
+        for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
+            try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
+                step.apply(step.batch()); // caches a mask, which a recording must not read
+                Program fused = FusionPasses.fuseAttention(step.record(), Device.cpu());
+                assertEquals(2, calls(fused, FORWARD));
+                assertEquals(2, calls(fused, BACKWARD));
+                assertStoresNoScores(fused, context, context);
+                assertEquals(0, calls(fused, "aten::bmm"));
+            }
+        }
+    }
+
+    @Test
+    void aStepThatRecomputesItsActivationsHasNoScoresAfterThePass() {
+        int context = 12;
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(40)
+                .contextLength(context)
+                .dModel(16)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(24)
+                .attention("plain")
+                .build()
+                .withCheckpointing(CheckpointPolicy.recursive());
+        try (var step = new LanguageModelStep(config, Precision.FP32, Device.cpu())) {
+            Program fused = FusionPasses.fuseAttention(step.record(), Device.cpu());
+            assertEquals(2, calls(fused, BACKWARD));
+            assertStoresNoScores(fused, context, context);
+            Tensor[] batch = step.batch();
+            double[] errors = errors(inDoubles(step.apply(batch)), new Interpreter(fused).run(batch));
+            assertTrue(Arrays.stream(errors).allMatch(error -> error < 5e-6), Arrays.toString(errors));
+        }
+    }
+
+    @Test
+    void theForwardPassSavesTheInputsTheOutputAndTheLogSumExp() {
+        Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, 12, 12);
+        Program joint = FusionPasses.fuseAttention(record(withBackward(plain(true)), in), Device.cpu());
+        Partition parts =
+                Partition.of(FusionPasses.prepare(joint, Device.cpu()), 3, 1).orElseThrow();
+        MemoryPlan plan = MemoryPlan.of(parts);
+        assertEquals(3, plan.inputs().size());
+        long features = BATCH * HEADS * 12L * WIDTH;
+        assertEquals((features + BATCH * HEADS * 12L) * Float.BYTES, plan.savedBytes());
+    }
+}
