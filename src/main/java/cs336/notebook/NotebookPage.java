@@ -54,8 +54,8 @@ final class NotebookPage {
             if (cell.isMarkdown()) {
                 html.append(texts.get(i));
             } else if (cell.isCode() && !cell.source().isBlank()) {
-                html.append("<pre class=\"code\">");
-                html.append(JavaHighlight.html(cell.source())).append("</pre>\n");
+                String code = "<pre class=\"code\">" + JavaHighlight.html(cell.source()) + "</pre>\n";
+                html.append(cell.hidesSource() ? "<details><summary>code</summary>" + code + "</details>\n" : code);
                 cell.outputs().forEach(output -> append(output.getAsJsonObject(), html));
             }
         }
