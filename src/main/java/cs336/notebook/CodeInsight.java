@@ -2,10 +2,13 @@ package cs336.notebook;
 
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
+import javax.lang.model.SourceVersion;
 import jdk.jshell.SourceCodeAnalysis;
 import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
@@ -14,6 +17,9 @@ import jdk.jshell.SourceCodeAnalysis.Suggestion;
 
 /** Code completion, documentation at the cursor, and a check whether a cell is complete. */
 final class CodeInsight {
+    private static final Set<String> OF_EVERY_OBJECT =
+            Set.of("equals", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait");
+
     private final SourceCodeAnalysis analysis;
 
     CodeInsight(SourceCodeAnalysis analysis) {
@@ -38,7 +44,39 @@ final class CodeInsight {
         Set<String> replacements = new LinkedHashSet<>();
         suggestions.stream().filter(Suggestion::matchesType).forEach(s -> replacements.add(s.continuation()));
         suggestions.forEach(s -> replacements.add(s.continuation()));
+        // What few look for comes last: internal names of libtorch, and the methods of every object.
+        List<String> rare =
+                replacements.stream().filter(CodeInsight::isRarelyWanted).toList();
+        rare.forEach(replacements::remove);
+        replacements.addAll(rare);
         return new ReplacementOptions(List.copyOf(replacements), from + anchor[0], before.length());
+    }
+
+    private static boolean isRarelyWanted(String replacement) {
+        return replacement.startsWith("_") || OF_EVERY_OBJECT.contains(replacement.replaceFirst("\\(.*", ""));
+    }
+
+    /** Returns the kinds of completions, as JupyterLab shows them next to the names. */
+    static Map<String, Object> kinds(List<String> replacements, int start, int end) {
+        List<Map<String, Object>> kinds = new ArrayList<>();
+        for (String replacement : replacements) {
+            kinds.add(Map.of("text", replacement, "type", kind(replacement), "start", start, "end", end));
+        }
+        return Map.of("_jupyter_types_experimental", kinds);
+    }
+
+    private static String kind(String replacement) {
+        String name = replacement.replaceFirst("[(<].*", "");
+        if (replacement.contains("(")) {
+            return Character.isUpperCase(name.charAt(0)) ? "class" : "function";
+        }
+        if (SourceVersion.isKeyword(name)) {
+            return "keyword";
+        }
+        if (replacement.endsWith(".")) {
+            return "module";
+        }
+        return name.matches("[A-Z]\\w*[a-z]\\w*|[A-Z]") ? "class" : "instance";
     }
 
     /** Returns signatures and documentation of the name at {@code position}; null if unknown. */

@@ -14,14 +14,13 @@ import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.function.ObjIntConsumer;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
  * A Jupyter kernel for Java.
  *
- * <p>Jupyter starts it with the connection file as its only argument; see {@code jupyter/kernels/java/kernel.json}.
+ * <p>Jupyter starts it with the connection file as its only argument; see {@code jupyter/kernels/cs336/kernel.json}.
  */
 public final class JavaKernel extends BaseKernel {
     /** Time that a cell and shutdown hooks have to end after a shutdown request. */
@@ -32,7 +31,7 @@ public final class JavaKernel extends BaseKernel {
     private final Evaluator evaluator;
     private final CellOutput output;
     private final CodeInsight insight;
-    private ObjIntConsumer<CellException> onFailure = (failure, executionCount) -> {};
+    private ClientConnection connection;
 
     /** Creates a kernel with the imports {@link Imports#GENEROUS}. */
     public JavaKernel() {
@@ -50,6 +49,11 @@ public final class JavaKernel extends BaseKernel {
         insight = new CodeInsight(evaluator.analysis());
         setShouldReplaceStdStreams(false);
         Renderers.registerIn(getRenderer());
+    }
+
+    /** Sets the connection that learns of errors, and that delivers what is printed between cells. */
+    void connectedTo(ClientConnection client) {
+        connection = client;
     }
 
     /** Returns the kernel that runs the calling cell. */
@@ -72,8 +76,9 @@ public final class JavaKernel extends BaseKernel {
         Logger.getLogger("").setLevel(Level.WARNING);
         ClientConnection connection = checkedConnection(args);
         var kernel = new JavaKernel();
-        kernel.onFailure = connection::failed;
         connection.serve(kernel);
+        // Threads that a cell started print to this stream between cells.
+        kernel.output.redirect();
         // Without JeroMQ's threads, all channels are silent.
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
             System.err.print("Exception in thread \"" + thread.getName() + "\" ");
@@ -112,7 +117,7 @@ public final class JavaKernel extends BaseKernel {
         try {
             if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
                 throw new IllegalArgumentException(
-                        "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
+                        "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/cs336)");
             }
             return connection(Path.of(args[0]));
         } catch (IllegalArgumentException e) {
@@ -142,7 +147,9 @@ public final class JavaKernel extends BaseKernel {
         try {
             return eval(cell, count);
         } catch (CellException e) {
-            onFailure.accept(e, count);
+            if (connection != null) {
+                connection.failed(e, count);
+            }
             throw e;
         }
     }
@@ -153,6 +160,7 @@ public final class JavaKernel extends BaseKernel {
         CellOutput.Redirection redirection = output.redirect();
         try {
             Object value = evaluator.eval(cell, number);
+            Magics.stop();
             if (value == null) {
                 return null;
             }
@@ -222,7 +230,7 @@ public final class JavaKernel extends BaseKernel {
         return new LanguageInfo.Builder("Java")
                 .version(Runtime.version().toString())
                 .mimetype("text/x-java-source")
-                .fileExtension(".jshell")
+                .fileExtension(".java")
                 .pygments("java")
                 .codemirror("java")
                 .build();
@@ -255,6 +263,10 @@ public final class JavaKernel extends BaseKernel {
 
         @Override
         public void print(CellStream stream, String text) {
+            if (connection != null && !getIO().isAttached()) {
+                connection.printAfterCell(stream, text);
+                return;
+            }
             (stream == CellStream.STDOUT ? getIO().out : getIO().err).print(text);
         }
 

@@ -1,13 +1,16 @@
 package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -52,6 +55,28 @@ class CodeInsightTest {
     void expressionsOfTheExpectedTypeComeFirst() {
         ReplacementOptions options = insight.complete("String s = gre", 14);
         assertEquals("greeting", options.getReplacements().get(0));
+    }
+
+    @Test
+    void internalNamesAndMethodsOfEveryObjectComeLast() {
+        List<String> names = insight.complete("Tensor.", 7).getReplacements();
+        assertFalse(names.get(0).startsWith("_"), names.toString());
+        List<String> ofString = insight.complete("greeting.", 9).getReplacements();
+        int last = ofString.size();
+        assertTrue(ofString.subList(last - 9, last).contains("hashCode()"), ofString.toString());
+        assertFalse(ofString.subList(0, 5).contains("equals("), ofString.toString());
+    }
+
+    @Test
+    void completionsHaveKinds() {
+        Object kinds = CodeInsight.kinds(List.of("area(", "String", "greeting", "while", "cs336."), 2, 5)
+                .get("_jupyter_types_experimental");
+        List<String> types = new ArrayList<>();
+        for (Object kind : (List<?>) kinds) {
+            types.add(((Map<?, ?>) kind).get("type").toString());
+            assertEquals(2, ((Map<?, ?>) kind).get("start"));
+        }
+        assertEquals(List.of("function", "class", "instance", "keyword", "module"), types);
     }
 
     @Test
