@@ -21,9 +21,12 @@ final class CodeInsight {
             Set.of("equals", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait");
 
     private final SourceCodeAnalysis analysis;
+    private final SourceDocs sources;
 
-    CodeInsight(SourceCodeAnalysis analysis) {
+    /** @param sources the Javadoc of this project */
+    CodeInsight(SourceCodeAnalysis analysis, SourceDocs sources) {
         this.analysis = analysis;
+        this.sources = sources;
     }
 
     /** Returns completions at {@code position}, expressions of the expected type first. */
@@ -102,13 +105,26 @@ final class CodeInsight {
         if (found.isEmpty()) {
             return null;
         }
-        return new DisplayData(
-                found.stream().map(CodeInsight::describe).distinct().collect(Collectors.joining("\n\n")));
+        var shown =
+                new DisplayData(found.stream().map(this::describe).distinct().collect(Collectors.joining("\n\n")));
+        shown.putMarkdown(
+                found.stream().map(this::describeAsMarkdown).distinct().collect(Collectors.joining("\n\n---\n\n")));
+        return shown;
     }
 
-    private static String describe(Documentation documentation) {
-        String javadoc = documentation.javadoc();
-        return documentation.signature() + (javadoc == null || javadoc.isBlank() ? "" : "\n" + plain(javadoc));
+    private String describe(Documentation documentation) {
+        String javadoc = javadoc(documentation);
+        return documentation.signature() + (javadoc.isEmpty() ? "" : "\n" + plain(javadoc));
+    }
+
+    private String describeAsMarkdown(Documentation documentation) {
+        return "```java\n" + documentation.signature() + "\n```\n\n" + SourceDocs.markdown(javadoc(documentation));
+    }
+
+    /** Returns the Javadoc that JShell finds in the JDK's sources, or else that in this project's. */
+    private String javadoc(Documentation documentation) {
+        String ofJdk = documentation.javadoc();
+        return ofJdk == null || ofJdk.isBlank() ? sources.of(documentation.signature()) : ofJdk;
     }
 
     /** Returns Javadoc as plain text, without tags. */

@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.Project;
 import cs336.torch.ProcessEnd;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
@@ -46,9 +47,18 @@ public final class JavaKernel extends BaseKernel {
     JavaKernel(Imports imports, FrontEnd frontEnd) {
         evaluator = new Evaluator(imports);
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
-        insight = new CodeInsight(evaluator.analysis());
+        insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));
         setShouldReplaceStdStreams(false);
         Renderers.registerIn(getRenderer());
+    }
+
+    /** Returns the sources of the project whose folder the notebook is in; a folder that does not exist elsewhere. */
+    private static Path sources() {
+        try {
+            return Project.path("src/main/java");
+        } catch (IllegalStateException e) {
+            return Path.of("src/main/java");
+        }
     }
 
     /** Sets the connection that learns of errors, and that delivers what is printed between cells. */

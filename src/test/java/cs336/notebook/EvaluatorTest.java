@@ -226,6 +226,20 @@ public class EvaluatorTest {
     }
 
     @Test
+    void namesStayUnambiguousWhenACellImportsAllOfPyTorch() throws CellException {
+        try (var another = new Evaluator(Imports.GENEROUS)) {
+            another.eval("import org.bytedeco.pytorch.*;", 1);
+            assertEquals(
+                    "cpu 2",
+                    another.eval(
+                            "Function<Integer, Integer> next = n -> n + 1;\n"
+                                    + "Class<?>[] known = {Future.class, ProcessGroup.class, AdamW.class};\n"
+                                    + "Device.cpu() + \" \" + Stream.of(next.apply(0), 3).count()",
+                            2));
+        }
+    }
+
+    @Test
     void messageOfLibtorchHasNoNativeFrames() {
         var error = fails(
                 CellException.ExceptionThrown.class,

@@ -14,7 +14,7 @@ class NotebooksAreCleanTest {
         assertEquals(
                 List.of(),
                 CleanNotebooks.problemsIn(Path.of("notebooks")),
-                "in JupyterLab: Edit, Clear Outputs of All Cells, then save");
+                "run ./cs336 notebooks --clean");
     }
 
     @Test
