@@ -89,6 +89,7 @@ public final class JavaKernel extends BaseKernel {
         connection.serve(kernel);
         // Threads that a cell started print to this stream between cells.
         kernel.output.redirect();
+        NativeOutput.capture();
         // Without JeroMQ's threads, all channels are silent.
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
             System.err.print("Exception in thread \"" + thread.getName() + "\" ");
@@ -184,6 +185,7 @@ public final class JavaKernel extends BaseKernel {
             String message = e.getMessage() == null ? "" : e.getMessage();
             throw new CellException.ExceptionThrown(e.getClass().getName(), message, 0, report);
         } finally {
+            NativeOutput.flush();
             redirection.close();
         }
     }
