@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** A self-contained HTML page of a notebook with its outputs, without scripts. */
+/** A self-contained HTML page of a notebook with its outputs; scripts only sort and search long tables. */
 final class NotebookPage {
     private static final Pattern TERMINAL_COLOURS = Pattern.compile("\\u001B\\[[0-9;]*m");
     private static final Pattern TITLE = Pattern.compile("^#\\s+(.+)$", Pattern.MULTILINE);
