@@ -15,6 +15,7 @@ import cs336.kernels.attention.AttentionCommand;
 import cs336.kernels.attention.FlashCommand;
 import cs336.kernels.attention.LeaderboardCommand;
 import cs336.kernels.norms.NormsCommand;
+import cs336.notebook.JupyterLabCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.numbers.MeasurementsCommand;
 import cs336.precision.PrecisionCommand;
@@ -24,6 +25,7 @@ import cs336.profile.memory.CheckpointingCommand;
 import cs336.profile.memory.MemoryCommand;
 import cs336.scaling.AccountingCommand;
 import cs336.scaling.laws.IsoFlopsCommand;
+import cs336.site.SiteCommand;
 import cs336.torch.ProcessEnd;
 import cs336.train.TrainCommand;
 import cs336.writeup.WriteupCommand;
@@ -67,8 +69,10 @@ import picocli.CommandLine.UnmatchedArgumentException;
             IsoFlopsCommand.class,
             LaunchCommand.class,
             MeasurementsCommand.class,
+            JupyterLabCommand.class,
             NotebooksCommand.class,
             WriteupCommand.class,
+            SiteCommand.class,
             ReportCommand.class
         })
 public final class Main extends LabCommand {

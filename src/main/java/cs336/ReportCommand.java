@@ -5,19 +5,20 @@ import picocli.CommandLine;
 import picocli.CommandLine.Command;
 
 /**
- * The command {@code report}: runs {@code notebooks --portable}, then {@code writeup}, and stops at the first failure.
+ * The command {@code report}: runs {@code notebooks --portable}, {@code writeup} and {@code site}, and stops at the
+ * first failure.
  */
 @Command(
         name = "report",
         description = {
-            "Runs all notebooks, which draw the figures, and builds the writeup.",
-            "Equivalent to the command 'notebooks --portable' followed by the command 'writeup'."
+            "Runs all notebooks, which draw the figures, and builds the writeup and the website.",
+            "Equivalent to the commands 'notebooks --portable', 'writeup' and 'site', one after the other."
         })
 final class ReportCommand extends LabCommand {
     @Override
     public Integer call() {
         CommandLine main = spec.commandLine().getParent();
-        String[][] commands = {{"notebooks", "--portable"}, {"writeup"}};
+        String[][] commands = {{"notebooks", "--portable"}, {"writeup"}, {"site"}};
         for (String[] command : commands) {
             int code = main.execute(command);
             if (code != CommandLine.ExitCode.OK) {

@@ -94,6 +94,16 @@ public abstract class NnModule implements AutoCloseable {
         return List.copyOf(children.values());
     }
 
+    /** Returns the layers directly inside of this one by name. */
+    final Map<String, NnModule> namedChildren() {
+        return Collections.unmodifiableMap(children);
+    }
+
+    /** Returns the parameters of this layer itself by name; includes shared parameters. */
+    final Map<String, Tensor> ownNamedParameters() {
+        return Collections.unmodifiableMap(parameters);
+    }
+
     /** Returns the parameters of this layer itself, without those of its children; includes shared parameters. */
     public final List<Tensor> ownParameters() {
         return List.copyOf(parameters.values());
@@ -207,6 +217,12 @@ public abstract class NnModule implements AutoCloseable {
                 var noGrad = NoGrad.open()) {
             named.forEach((parameterName, parameter) -> parameter.copy_(values.get(parameterName)));
         }
+    }
+
+    /** Returns the layers as a tree, with the shapes and numbers of their parameters. */
+    @Override
+    public String toString() {
+        return closed ? getClass().getSimpleName() + ", closed" : ModuleTree.of(this);
     }
 
     /** Frees what this layer holds besides parameters and child layers: by default, nothing. */

@@ -48,7 +48,11 @@ final class CellControl extends DirectExecutionControl {
     @Override
     public void load(ClassBytecodes[] classes)
             throws ClassInstallException, NotImplementedException, EngineTerminationException {
-        super.load(classes);
+        ClassBytecodes[] changed = classes.clone();
+        for (int i = 0; i < changed.length; i++) {
+            changed[i] = new ClassBytecodes(classes[i].name(), ExitCalls.redirected(classes[i].bytecodes()));
+        }
+        super.load(changed);
         for (ClassBytecodes loaded : classes) {
             if (SNIPPET_CLASS.matcher(loaded.name()).matches()) {
                 clearOldValues(loaded.name());

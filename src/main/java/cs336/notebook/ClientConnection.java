@@ -11,6 +11,8 @@ import io.github.spencerpark.jupyter.messages.MessageContext;
 import io.github.spencerpark.jupyter.messages.MessageType;
 import io.github.spencerpark.jupyter.messages.publish.PublishError;
 import io.github.spencerpark.jupyter.messages.publish.PublishStatus;
+import io.github.spencerpark.jupyter.messages.publish.PublishStream;
+import io.github.spencerpark.jupyter.messages.reply.CompleteReply;
 import io.github.spencerpark.jupyter.messages.reply.ErrorReply;
 import io.github.spencerpark.jupyter.messages.reply.InputReply;
 import io.github.spencerpark.jupyter.messages.request.ExecuteRequest;
@@ -50,6 +52,7 @@ final class ClientConnection extends JupyterConnection {
 
     private final CompletableFuture<Integer> exitCode = new CompletableFuture<>();
     private final List<ServingLoop> loops;
+    private volatile ShellReplyEnvironment lastCell;
     private CellException failure;
     private int failedCell;
     private Instant queuedUntil = Instant.MIN;
@@ -67,6 +70,7 @@ final class ClientConnection extends JupyterConnection {
     /** Lets {@code kernel} handle the requests of this connection. */
     void serve(JavaKernel kernel) {
         kernel.becomeHandlerForConnection(this);
+        kernel.connectedTo(this);
         ShellHandler<ExecuteRequest> run = getHandler(MessageType.EXECUTE_REQUEST);
         setHandler(MessageType.EXECUTE_REQUEST, (environment, request) -> {
             // Only times of the client are compared, because its clock may differ from ours.
@@ -78,6 +82,7 @@ final class ClientConnection extends JupyterConnection {
             }
             long start = System.nanoTime();
             failure = null;
+            lastCell = environment;
             run.handle(environment, request);
             if (failure != null && sent.isBefore(Instant.MAX)) {
                 queuedUntil = sent.plus(Duration.ofNanos(System.nanoTime() - start));
@@ -99,6 +104,15 @@ final class ClientConnection extends JupyterConnection {
     void failed(CellException failure, int executionCount) {
         this.failure = failure;
         failedCell = executionCount;
+    }
+
+    /** Shows text below the last cell, which has ended, as a thread that it started may print it. */
+    void printAfterCell(FrontEnd.CellStream stream, String text) {
+        ShellReplyEnvironment cell = lastCell;
+        if (cell != null) {
+            boolean isOut = stream == FrontEnd.CellStream.STDOUT;
+            cell.publish(new PublishStream(isOut ? PublishStream.StreamType.OUT : PublishStream.StreamType.ERR, text));
+        }
     }
 
     /** Binds the ports and starts to handle requests. */
@@ -198,6 +212,18 @@ final class ClientConnection extends JupyterConnection {
                     super.publish(new PublishError(failure.name(), failure.getMessage(), error.getStacktrace()));
                 } else {
                     super.publish(content);
+                }
+            }
+
+            @Override
+            public <T extends ContentType<T>> void reply(T content) {
+                if (content instanceof CompleteReply options) {
+                    int start = options.getCursorStart();
+                    int end = options.getCursorEnd();
+                    List<String> matches = options.getMatches();
+                    super.reply(new CompleteReply(matches, start, end, CodeInsight.kinds(matches, start, end)));
+                } else {
+                    super.reply(content);
                 }
             }
 

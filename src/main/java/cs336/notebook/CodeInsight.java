@@ -2,10 +2,13 @@ package cs336.notebook;
 
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
+import javax.lang.model.SourceVersion;
 import jdk.jshell.SourceCodeAnalysis;
 import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
@@ -14,10 +17,16 @@ import jdk.jshell.SourceCodeAnalysis.Suggestion;
 
 /** Code completion, documentation at the cursor, and a check whether a cell is complete. */
 final class CodeInsight {
-    private final SourceCodeAnalysis analysis;
+    private static final Set<String> OF_EVERY_OBJECT =
+            Set.of("equals", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait");
 
-    CodeInsight(SourceCodeAnalysis analysis) {
+    private final SourceCodeAnalysis analysis;
+    private final SourceDocs sources;
+
+    /** @param sources the Javadoc of this project */
+    CodeInsight(SourceCodeAnalysis analysis, SourceDocs sources) {
         this.analysis = analysis;
+        this.sources = sources;
     }
 
     /** Returns completions at {@code position}, expressions of the expected type first. */
@@ -38,7 +47,39 @@ final class CodeInsight {
         Set<String> replacements = new LinkedHashSet<>();
         suggestions.stream().filter(Suggestion::matchesType).forEach(s -> replacements.add(s.continuation()));
         suggestions.forEach(s -> replacements.add(s.continuation()));
+        // What few look for comes last: internal names of libtorch, and the methods of every object.
+        List<String> rare =
+                replacements.stream().filter(CodeInsight::isRarelyWanted).toList();
+        rare.forEach(replacements::remove);
+        replacements.addAll(rare);
         return new ReplacementOptions(List.copyOf(replacements), from + anchor[0], before.length());
+    }
+
+    private static boolean isRarelyWanted(String replacement) {
+        return replacement.startsWith("_") || OF_EVERY_OBJECT.contains(replacement.replaceFirst("\\(.*", ""));
+    }
+
+    /** Returns the kinds of completions, as JupyterLab shows them next to the names. */
+    static Map<String, Object> kinds(List<String> replacements, int start, int end) {
+        List<Map<String, Object>> kinds = new ArrayList<>();
+        for (String replacement : replacements) {
+            kinds.add(Map.of("text", replacement, "type", kind(replacement), "start", start, "end", end));
+        }
+        return Map.of("_jupyter_types_experimental", kinds);
+    }
+
+    private static String kind(String replacement) {
+        String name = replacement.replaceFirst("[(<].*", "");
+        if (replacement.contains("(")) {
+            return Character.isUpperCase(name.charAt(0)) ? "class" : "function";
+        }
+        if (SourceVersion.isKeyword(name)) {
+            return "keyword";
+        }
+        if (replacement.endsWith(".")) {
+            return "module";
+        }
+        return name.matches("[A-Z]\\w*[a-z]\\w*|[A-Z]") ? "class" : "instance";
     }
 
     /** Returns signatures and documentation of the name at {@code position}; null if unknown. */
@@ -64,13 +105,26 @@ final class CodeInsight {
         if (found.isEmpty()) {
             return null;
         }
-        return new DisplayData(
-                found.stream().map(CodeInsight::describe).distinct().collect(Collectors.joining("\n\n")));
+        var shown =
+                new DisplayData(found.stream().map(this::describe).distinct().collect(Collectors.joining("\n\n")));
+        shown.putMarkdown(
+                found.stream().map(this::describeAsMarkdown).distinct().collect(Collectors.joining("\n\n---\n\n")));
+        return shown;
     }
 
-    private static String describe(Documentation documentation) {
-        String javadoc = documentation.javadoc();
-        return documentation.signature() + (javadoc == null || javadoc.isBlank() ? "" : "\n" + plain(javadoc));
+    private String describe(Documentation documentation) {
+        String javadoc = javadoc(documentation);
+        return documentation.signature() + (javadoc.isEmpty() ? "" : "\n" + plain(javadoc));
+    }
+
+    private String describeAsMarkdown(Documentation documentation) {
+        return "```java\n" + documentation.signature() + "\n```\n\n" + SourceDocs.markdown(javadoc(documentation));
+    }
+
+    /** Returns the Javadoc that JShell finds in the JDK's sources, or else that in this project's. */
+    private String javadoc(Documentation documentation) {
+        String ofJdk = documentation.javadoc();
+        return ofJdk == null || ofJdk.isBlank() ? sources.of(documentation.signature()) : ofJdk;
     }
 
     /** Returns Javadoc as plain text, without tags. */

@@ -32,6 +32,7 @@ import jdk.jshell.spi.ExecutionEnv;
 public final class Evaluator implements AutoCloseable {
     private static final Pattern BLANK_OR_COMMENT =
             Pattern.compile("(?:\\s+|//[^\\n]*(?:\\n|$)|/\\*.*?\\*/)*+", Pattern.DOTALL);
+    private static final String NATIVE_FRAMES = "Exception raised from ";
     private static final int MOST_FRAMES = 12;
 
     private final CellControl control = new CellControl();
@@ -74,15 +75,16 @@ public final class Evaluator implements AutoCloseable {
     /**
      * Runs a cell and returns its value.
      *
-     * @param cell Java source: statements, declarations, imports, expressions
+     * @param source Java source: statements, declarations, imports, expressions, and {@link Magics}
      * @param number the execution count of the cell, which error messages show
      * @return the value of the last expression; null if it is null, or if the cell ends with a declaration, an
      *     assignment or a statement (a semicolon turns an expression into a statement)
      * @throws CellException if the cell does not compile, throws, or is interrupted
      */
-    public Object eval(String cell, int number) throws CellException {
+    public Object eval(String source, int number) throws CellException {
         interrupted = false;
         control.beginCell();
+        String cell = Magics.translate(source, number, analysis, this::isVariable);
         List<CellPart> parts = split(cell);
         refuseSyntaxErrors(cell, number, parts);
         List<Snippet> declared = new ArrayList<>();
@@ -102,6 +104,10 @@ public final class Evaluator implements AutoCloseable {
     public void interrupt() {
         interrupted = true;
         control.interrupt();
+    }
+
+    private boolean isVariable(String name) {
+        return shell.variables().anyMatch(variable -> variable.name().equals(name));
     }
 
     private List<CellPart> split(String cell) {
@@ -307,10 +313,12 @@ public final class Evaluator implements AutoCloseable {
         }
         List<String> report = new ArrayList<>();
         for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
-            report.add((cause == exception ? "" : "caused by ") + describe(cause));
+            boolean first = cause == exception;
+            String where = line == 0 ? "" : "cell [" + number + "], line " + line + ": ";
+            report.add((first ? where : "caused by ") + describe(cause));
             report.addAll(frames(cause));
         }
-        String message = exception.getMessage() == null ? "" : exception.getMessage();
+        String message = exception.getMessage() == null ? "" : withoutNativeFrames(exception.getMessage());
         return new CellException.ExceptionThrown(className(exception), message, line, report);
     }
 
@@ -322,7 +330,13 @@ public final class Evaluator implements AutoCloseable {
 
     private static String describe(Throwable exception) {
         String name = className(exception).replaceFirst("^REPL\\.\\$JShell\\$\\w+\\$", "");
-        return exception.getMessage() == null ? name : name + ": " + exception.getMessage();
+        return exception.getMessage() == null ? name : name + ": " + withoutNativeFrames(exception.getMessage());
+    }
+
+    /** Returns a message without the C++ frames that libtorch appends. */
+    private static String withoutNativeFrames(String message) {
+        int frames = message.indexOf(NATIVE_FRAMES);
+        return frames < 0 ? message : message.substring(0, frames).stripTrailing();
     }
 
     /** Returns the frames down to the cell. The frames below belong to JShell and the kernel. */

@@ -38,7 +38,12 @@ public enum Imports {
             "cs336.profile.*",
             "cs336.profile.memory.*",
             "cs336.scaling.*",
-            "cs336.scaling.laws.*");
+            "cs336.scaling.laws.*",
+            // These names stay unambiguous when a cell imports org.bytedeco.pytorch.*.
+            "java.util.concurrent.Future",
+            "java.util.function.Function",
+            "java.util.stream.Stream",
+            "cs336.distributed.collectives.ProcessGroup");
 
     private static final String STARTUP_SCRIPT = "imports.jshell";
 

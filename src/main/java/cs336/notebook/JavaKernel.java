@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.Project;
 import cs336.torch.ProcessEnd;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
@@ -14,14 +15,13 @@ import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
-import java.util.function.ObjIntConsumer;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /**
  * A Jupyter kernel for Java.
  *
- * <p>Jupyter starts it with the connection file as its only argument; see {@code jupyter/kernels/java/kernel.json}.
+ * <p>Jupyter starts it with the connection file as its only argument; see {@code jupyter/kernels/cs336/kernel.json}.
  */
 public final class JavaKernel extends BaseKernel {
     /** Time that a cell and shutdown hooks have to end after a shutdown request. */
@@ -32,7 +32,7 @@ public final class JavaKernel extends BaseKernel {
     private final Evaluator evaluator;
     private final CellOutput output;
     private final CodeInsight insight;
-    private ObjIntConsumer<CellException> onFailure = (failure, executionCount) -> {};
+    private ClientConnection connection;
 
     /** Creates a kernel with the imports {@link Imports#GENEROUS}. */
     public JavaKernel() {
@@ -47,9 +47,23 @@ public final class JavaKernel extends BaseKernel {
     JavaKernel(Imports imports, FrontEnd frontEnd) {
         evaluator = new Evaluator(imports);
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
-        insight = new CodeInsight(evaluator.analysis());
+        insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));
         setShouldReplaceStdStreams(false);
         Renderers.registerIn(getRenderer());
+    }
+
+    /** Returns the sources of the project whose folder the notebook is in; a folder that does not exist elsewhere. */
+    private static Path sources() {
+        try {
+            return Project.path("src/main/java");
+        } catch (IllegalStateException e) {
+            return Path.of("src/main/java");
+        }
+    }
+
+    /** Sets the connection that learns of errors, and that delivers what is printed between cells. */
+    void connectedTo(ClientConnection client) {
+        connection = client;
     }
 
     /** Returns the kernel that runs the calling cell. */
@@ -72,8 +86,10 @@ public final class JavaKernel extends BaseKernel {
         Logger.getLogger("").setLevel(Level.WARNING);
         ClientConnection connection = checkedConnection(args);
         var kernel = new JavaKernel();
-        kernel.onFailure = connection::failed;
         connection.serve(kernel);
+        // Threads that a cell started print to this stream between cells.
+        kernel.output.redirect();
+        NativeOutput.capture();
         // Without JeroMQ's threads, all channels are silent.
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
             System.err.print("Exception in thread \"" + thread.getName() + "\" ");
@@ -112,7 +128,7 @@ public final class JavaKernel extends BaseKernel {
         try {
             if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
                 throw new IllegalArgumentException(
-                        "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/java)");
+                        "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/cs336)");
             }
             return connection(Path.of(args[0]));
         } catch (IllegalArgumentException e) {
@@ -142,7 +158,9 @@ public final class JavaKernel extends BaseKernel {
         try {
             return eval(cell, count);
         } catch (CellException e) {
-            onFailure.accept(e, count);
+            if (connection != null) {
+                connection.failed(e, count);
+            }
             throw e;
         }
     }
@@ -153,6 +171,7 @@ public final class JavaKernel extends BaseKernel {
         CellOutput.Redirection redirection = output.redirect();
         try {
             Object value = evaluator.eval(cell, number);
+            Magics.stop();
             if (value == null) {
                 return null;
             }
@@ -166,6 +185,7 @@ public final class JavaKernel extends BaseKernel {
             String message = e.getMessage() == null ? "" : e.getMessage();
             throw new CellException.ExceptionThrown(e.getClass().getName(), message, 0, report);
         } finally {
+            NativeOutput.flush();
             redirection.close();
         }
     }
@@ -222,7 +242,7 @@ public final class JavaKernel extends BaseKernel {
         return new LanguageInfo.Builder("Java")
                 .version(Runtime.version().toString())
                 .mimetype("text/x-java-source")
-                .fileExtension(".jshell")
+                .fileExtension(".java")
                 .pygments("java")
                 .codemirror("java")
                 .build();
@@ -255,6 +275,10 @@ public final class JavaKernel extends BaseKernel {
 
         @Override
         public void print(CellStream stream, String text) {
+            if (connection != null && !getIO().isAttached()) {
+                connection.printAfterCell(stream, text);
+                return;
+            }
             (stream == CellStream.STDOUT ? getIO().out : getIO().err).print(text);
         }
 

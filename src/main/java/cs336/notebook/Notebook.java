@@ -8,7 +8,9 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
+import com.google.gson.stream.JsonWriter;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,6 +25,10 @@ import java.util.stream.Stream;
 final class Notebook {
     private static final int FORMAT = 4;
     private static final int MINOR = 5;
+    private static final Set<String> SAVED_BY_JUPYTER = Set.of("execution", "collapsed", "scrolled", "trusted");
+    private static final String METADATA = "{'kernelspec': {'display_name': 'Java (cs336)', 'language': 'java',"
+            + " 'name': 'cs336'}, 'language_info': {'file_extension': '.java', 'mimetype': 'text/x-java-source',"
+            + " 'name': 'Java'}}";
     private static final Set<String> TYPES = Set.of("code", "markdown", "raw");
     private static final Gson GSON = new GsonBuilder()
             .setPrettyPrinting()
@@ -158,6 +164,26 @@ final class Notebook {
         Files.writeString(file, GSON.toJson(json) + "\n");
     }
 
+    /**
+     * Writes the notebook as it is stored in the repository: without outputs and execution counts, with the same
+     * metadata whatever Jupyter saved, and formatted as Jupyter does.
+     */
+    void clean(Path file) throws IOException {
+        for (Cell cell : cells()) {
+            if (cell.isCode()) {
+                cell.setResult(null, new JsonArray());
+                cell.json.getAsJsonObject("metadata").keySet().removeAll(SAVED_BY_JUPYTER);
+            }
+        }
+        json.add("metadata", JsonParser.parseString(METADATA));
+        var text = new StringWriter();
+        try (JsonWriter writer = GSON.newJsonWriter(text)) {
+            writer.setIndent(" ");
+            GSON.toJson(json, writer);
+        }
+        Files.writeString(file, text + "\n");
+    }
+
     /** A view of one cell. */
     record Cell(JsonObject json) {
         boolean isCode() {
@@ -184,6 +210,14 @@ final class Notebook {
         /** Returns whether the cell has Jupyter's tag {@code raises-exception}. */
         boolean mayFail() {
             return hasTag("raises-exception");
+        }
+
+        /** Returns whether JupyterLab or Jupyter Book hides the source of the cell. */
+        boolean hidesSource() {
+            boolean inLab = json.has("metadata")
+                    && json.getAsJsonObject("metadata").get("jupyter") instanceof JsonObject jupyter
+                    && new JsonPrimitive(true).equals(jupyter.get("source_hidden"));
+            return inLab || hasTag("hide-input");
         }
 
         /** Returns whether the cell has a tag. */

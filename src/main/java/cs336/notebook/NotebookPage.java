@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** A self-contained HTML page of a notebook with its outputs, without scripts. */
+/** A self-contained HTML page of a notebook with its outputs; scripts only sort and search long tables. */
 final class NotebookPage {
     private static final Pattern TERMINAL_COLOURS = Pattern.compile("\\u001B\\[[0-9;]*m");
     private static final Pattern TITLE = Pattern.compile("^#\\s+(.+)$", Pattern.MULTILINE);
@@ -54,8 +54,8 @@ final class NotebookPage {
             if (cell.isMarkdown()) {
                 html.append(texts.get(i));
             } else if (cell.isCode() && !cell.source().isBlank()) {
-                html.append("<pre class=\"code\">");
-                html.append(JavaHighlight.html(cell.source())).append("</pre>\n");
+                String code = "<pre class=\"code\">" + JavaHighlight.html(cell.source()) + "</pre>\n";
+                html.append(cell.hidesSource() ? "<details><summary>code</summary>" + code + "</details>\n" : code);
                 cell.outputs().forEach(output -> append(output.getAsJsonObject(), html));
             }
         }

@@ -24,8 +24,9 @@ import picocli.CommandLine.Parameters;
             "",
             "Examples:",
             "  cs336 notebooks                       all notebooks in notebooks/",
-            "  cs336 notebooks 01-benchmarking       one of them",
+            "  cs336 notebooks 01 05-first-kernel    two of them; the beginning of a name suffices",
             "  cs336 notebooks my/own.ipynb --time-limit 600",
+            "  cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
             "",
             "Each notebook runs in a process of its own. If a cell fails, exceeds the time limit or ends its process, the",
             "cell is named, the executed copy is written, and the exit code is 1."
@@ -38,7 +39,8 @@ public final class NotebooksCommand extends LabCommand {
     @Parameters(
             paramLabel = "NAME",
             arity = "0..*",
-            description = "names of notebooks in notebooks/, or notebook files; without names, all notebooks run")
+            description =
+                    "names of notebooks in notebooks/, their beginnings, or notebook files; without names, all notebooks run")
     private List<String> names = new ArrayList<>();
 
     @Option(
@@ -67,6 +69,11 @@ public final class NotebooksCommand extends LabCommand {
                     + MOST_JOBS)
     private Integer jobs;
 
+    @Option(
+            names = "--clean",
+            description = "execute nothing; remove outputs, execution counts and what JupyterLab adds when it saves")
+    private boolean clean;
+
     @Override
     public Integer call() throws IOException, InterruptedException {
         List<Path> files = checked(() -> {
@@ -78,8 +85,14 @@ public final class NotebooksCommand extends LabCommand {
                 jobs = Math.max(1, Math.min(MOST_JOBS, Runtime.getRuntime().availableProcessors() / 2));
             }
             ArgumentCheck.atLeast("--jobs", 1, jobs);
-            return checkedOutput(files());
+            return clean ? files() : checkedOutput(files());
         });
+        if (clean) {
+            for (Path file : files) {
+                Notebook.read(file).clean(file);
+            }
+            return 0;
+        }
         PrintWriter progress = out();
         Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
         try {
@@ -125,6 +138,22 @@ public final class NotebooksCommand extends LabCommand {
         return files;
     }
 
+    /** Returns the notebook with this name, or the only one whose name begins with it; null if there is none. */
+    private static Path inFolder(String name, List<Path> all) {
+        String wanted = name.replaceFirst("\\.ipynb$", "");
+        List<Path> beginning = new ArrayList<>();
+        for (Path file : all) {
+            String known = file.getFileName().toString().replaceFirst("\\.ipynb$", "");
+            if (known.equals(wanted)) {
+                return file;
+            }
+            if (known.startsWith(wanted)) {
+                beginning.add(file);
+            }
+        }
+        return beginning.size() == 1 && !wanted.isEmpty() ? beginning.get(0) : null;
+    }
+
     private List<Path> files() throws IOException {
         List<Path> all = Notebook.in(FOLDER);
         if (names.isEmpty()) {
@@ -136,8 +165,8 @@ public final class NotebooksCommand extends LabCommand {
         List<Path> files = new ArrayList<>();
         for (String name : names) {
             Path file = Path.of(name);
-            Path inFolder = FOLDER.resolve(name.endsWith(".ipynb") ? name : name + ".ipynb");
-            if (!Files.isRegularFile(file) && !Files.isRegularFile(inFolder)) {
+            Path inFolder = inFolder(name, all);
+            if (!Files.isRegularFile(file) && inFolder == null) {
                 String known = all.stream()
                         .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
                         .collect(Collectors.joining(", "));

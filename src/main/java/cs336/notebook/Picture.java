@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import cs336.charts.Figure;
+import cs336.charts.Svg;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.awt.Graphics2D;
@@ -11,6 +12,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.Locale;
 import java.util.Map;
@@ -21,8 +23,9 @@ import org.jfree.svg.SVGGraphics2D;
 import org.knowm.xchart.internal.chartpart.Chart;
 
 /**
- * A picture for a notebook, as SVG and as PNG. Jupyter does not show SVG of untrusted notebooks, and PNG alone is
- * blurred in print.
+ * A picture for a notebook: HTML with an image that is never wider than the cell, and PNG for clients that show no
+ * HTML. JupyterLab shows a bare SVG document in its own width, cuts off what exceeds the cell, and shows none of
+ * untrusted notebooks.
  *
  * @param description the text alternative
  * @param svg draws the SVG document; null if there is none
@@ -33,6 +36,11 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
     private static final int SHARP = 2;
     private static final int WIDTH_IN_PNG = 16;
     private static final int HEIGHT_IN_PNG = 20;
+
+    /** Inverts lightness, but not hues, in JupyterLab's dark themes. */
+    static final String STYLE = "<style>[data-jp-theme-light=\"false\"] .cs336-figure"
+            + " { filter: invert(0.92) hue-rotate(180deg); }</style>";
+
     private static final String KEY = "key-of-this-chart";
 
     /** Returns a picture of a figure of this project. */
@@ -56,6 +64,7 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
         to.getOutputContainer().putText(description);
         if (svg != null) {
             to.renderIfRequested(MIMEType.IMAGE_SVG, svg::get);
+            to.renderIfRequested(MIMEType.TEXT_HTML, () -> STYLE + image(description, svg.get()));
         }
         to.renderIfRequested(MIMEType.IMAGE_PNG, (type, data) -> {
             byte[] content = png.get();
@@ -64,6 +73,14 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
                     "width", header.getInt(WIDTH_IN_PNG) / density, "height", header.getInt(HEIGHT_IN_PNG) / density);
             data.putData(type, Base64.getEncoder().encodeToString(content), size);
         });
+    }
+
+    /** Returns an HTML image that shrinks with the page. */
+    static String image(String description, String svg) {
+        return "<img class=\"cs336-figure\" alt=\"" + Svg.escape(description)
+                + "\" style=\"max-width: 100%; height: auto\""
+                + " src=\"data:image/svg+xml;base64,"
+                + Base64.getEncoder().encodeToString(svg.getBytes(StandardCharsets.UTF_8)) + "\">";
     }
 
     private static String svg(Chart<?, ?> chart) {

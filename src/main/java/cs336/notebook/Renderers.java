@@ -2,6 +2,8 @@ package cs336.notebook;
 
 import cs336.bench.BenchmarkResult;
 import cs336.charts.Figure;
+import cs336.charts.Svg;
+import cs336.profile.FlameGraph;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
@@ -46,14 +48,26 @@ public final class Renderers {
         renderer.createRegistration(BenchmarkResult.class)
                 .preferring(text, MIMEType.TEXT_HTML)
                 .register((result, to) -> {
-                    put(to, text, result.toString());
-                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> TableView.html(result.table()));
+                    String warning = HostLoad.now().warning();
+                    put(to, text, result + (warning.isEmpty() ? "" : "\n" + warning));
+                    to.renderIfRequested(
+                            MIMEType.TEXT_HTML,
+                            () -> TableView.html(result.table())
+                                    + (warning.isEmpty() ? "" : "<p>" + Svg.escape(warning) + "</p>\n"));
                 });
         renderer.createRegistration(Figure.class)
-                .preferring(MIMEType.IMAGE_SVG, MIMEType.IMAGE_PNG)
+                .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)
+                .supporting(MIMEType.IMAGE_SVG)
                 .register((figure, to) -> Picture.of(figure).renderTo(to));
+        renderer.createRegistration(FlameGraph.class)
+                .preferring(text, MIMEType.TEXT_HTML)
+                .register((graph, to) -> {
+                    put(to, text, FlameView.description(graph));
+                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> FlameView.html(graph));
+                });
         renderer.createRegistration(Chart.class)
-                .preferring(MIMEType.IMAGE_SVG, MIMEType.IMAGE_PNG)
+                .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)
+                .supporting(MIMEType.IMAGE_SVG)
                 .register((chart, to) -> Picture.of(chart).renderTo(to));
         renderer.createRegistration(RenderedImage.class)
                 .preferring(MIMEType.IMAGE_PNG)

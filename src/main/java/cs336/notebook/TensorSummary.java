@@ -8,15 +8,26 @@ import java.util.Locale;
 import java.util.StringJoiner;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
+import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A summary of a tensor in three lines: dtype, shape and device; range and mean; first values.
+ * A summary of a tensor: dtype, shape and device; range and mean; all values, or those of the corners if there are more
+ * than a hundred.
  *
- * <p>Reductions run on the device and in the dtype of the tensor. Only single values are copied to the host.
+ * <p>Reductions run on the device and in the dtype of the tensor. Only the values that are shown are copied to the
+ * host.
  */
 final class TensorSummary {
-    private static final int MOST_VALUES = 8;
+    /** The largest number of values of which all are shown. */
+    private static final int MOST_VALUES = 100;
+
+    /** The number of values at each end of a dimension that are shown of a larger tensor. */
+    private static final int EDGE = 3;
+
+    /** The largest number of dimensions whose corners are shown; of more, only the first of each. */
+    private static final int MOST_DIMENSIONS = 3;
 
     private TensorSummary() {}
 
@@ -34,7 +45,7 @@ final class TensorSummary {
             text.append(tensor.requires_grad() ? ", requires grad" : "");
             if (tensor.numel() > 0 && !tensor.is_complex() && !tensor.is_sparse() && !tensor.is_meta()) {
                 appendRange(tensor.detach(), text);
-                appendFirstRow(tensor.detach(), text);
+                appendValues(tensor.detach(), text);
             }
             return text.toString();
         }
@@ -58,23 +69,65 @@ final class TensorSummary {
         }
     }
 
-    private static void appendFirstRow(Tensor tensor, StringBuilder text) {
-        Tensor row = tensor;
-        while (row.dim() > 1) {
-            row = row.select(0, 0);
-        }
-        if (row.dim() == 0) {
-            text.append("\nvalue ").append(number(row));
+    private static void appendValues(Tensor tensor, StringBuilder text) {
+        if (tensor.dim() == 0) {
+            text.append("\nvalue ").append(number(tensor));
             return;
         }
-        var values = new StringJoiner(", ", "\n" + (tensor.dim() > 1 ? "first row" : "values") + " [", "]");
-        for (long i = 0; i < Math.min(MOST_VALUES, row.size(0)); i++) {
-            values.add(number(row.select(0, i)));
+        Tensor shown = tensor;
+        var where = new StringJoiner(", ", " [", ", …]");
+        while (tensor.numel() > MOST_VALUES && shown.dim() > MOST_DIMENSIONS) {
+            shown = shown.select(0, 0);
+            where.add("0");
         }
-        if (row.size(0) > MOST_VALUES) {
-            values.add("…");
+        text.append(shown == tensor ? "\nvalues " : "\nvalues at" + where + " ");
+        String indent = shown.dim() > 1 ? "\n" : "";
+        boolean whole = tensor.numel() <= MOST_VALUES;
+        append(onHost(shown, whole), Tensors.shape(shown), 0, new int[1], whole, indent, text);
+    }
+
+    /** Returns the shown values as text, in row-major order. */
+    private static String[] onHost(Tensor tensor, boolean whole) {
+        Tensor corners = tensor;
+        for (int d = 0; d < tensor.dim() && !whole; d++) {
+            long size = tensor.size(d);
+            if (size > 2 * EDGE) {
+                var ends = new TensorVector(corners.narrow(d, 0, EDGE), corners.narrow(d, size - EDGE, EDGE));
+                corners = torch.cat(ends, d);
+            }
         }
-        text.append(values);
+        if (tensor.is_floating_point()) {
+            double[] values = Tensors.toDoubles(corners);
+            return Arrays.stream(values).mapToObj(TensorSummary::number).toArray(String[]::new);
+        }
+        boolean flags = tensor.scalar_type().intern() == ScalarType.Bool;
+        return Arrays.stream(Tensors.toLongs(corners))
+                .mapToObj(value -> flags ? String.valueOf(value != 0) : String.valueOf(value))
+                .toArray(String[]::new);
+    }
+
+    private static void append(
+            String[] values, long[] shape, int d, int[] next, boolean whole, String indent, StringBuilder text) {
+        boolean innermost = d == shape.length - 1;
+        String between = innermost ? ", " : "," + "\n".repeat(shape.length - 1 - d) + " ".repeat(d + 1);
+        text.append(d == 0 ? indent : "").append('[');
+        for (long i = 0; i < shape[d]; i++) {
+            text.append(i == 0 ? "" : between);
+            if (!whole && shape[d] > 2 * EDGE && i == EDGE) {
+                text.append('…').append(between);
+                i = shape[d] - EDGE;
+            }
+            if (innermost) {
+                text.append(values[next[0]++]);
+            } else {
+                append(values, shape, d + 1, next, whole, indent, text);
+            }
+        }
+        text.append(']');
+    }
+
+    private static String number(double value) {
+        return String.format(Locale.ROOT, "%.4g", value);
     }
 
     private static String number(Tensor scalar) {
@@ -82,8 +135,6 @@ final class TensorSummary {
         if (scalar.scalar_type().intern() == ScalarType.Bool) {
             return String.valueOf(value.toLong() != 0);
         }
-        return scalar.is_floating_point()
-                ? String.format(Locale.ROOT, "%.4g", value.toDouble())
-                : String.valueOf(value.toLong());
+        return scalar.is_floating_point() ? number(value.toDouble()) : String.valueOf(value.toLong());
     }
 }

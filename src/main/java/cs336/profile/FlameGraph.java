@@ -141,7 +141,8 @@ public final class FlameGraph {
         }
     }
 
-    String title() {
+    /** Returns the title above the graph; empty without one. */
+    public String title() {
         return title;
     }
 

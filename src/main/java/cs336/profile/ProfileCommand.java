@@ -24,6 +24,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
@@ -59,6 +60,12 @@ public final class ProfileCommand extends LabCommand {
      * GEMMs. The folder of the case has all kernels.
      */
     private static final int TOP = 3;
+
+    /** The number of cases whose tables are printed. */
+    private static final int MOST_DESCRIBED = 4;
+
+    /** The number of rows that are printed of a table. */
+    private static final int MOST_ROWS = 10;
 
     /** The metrics in the printed summary, with their column headers. */
     private static final Map<String, String> SHOWN = new LinkedHashMap<>();
@@ -121,6 +128,10 @@ public final class ProfileCommand extends LabCommand {
                     draw(of);
                 }
             }
+            for (Path of : folders.subList(0, Math.min(folders.size(), MOST_DESCRIBED))) {
+                describe(of);
+            }
+            out().flush();
             return exitCode;
         } catch (IllegalArgumentException e) {
             throw new ParameterException(spec.commandLine(), e.getMessage(), e);
@@ -230,6 +241,25 @@ public final class ProfileCommand extends LabCommand {
 
     private static String parameter(Case c, String name) {
         return name.equals("implementation") ? c.implementation() : c.text(name);
+    }
+
+    /** Prints the first rows of the tables of a case, and where its files are. */
+    private void describe(Path folder) throws IOException {
+        if (!Files.exists(folder.resolve(ProfileWorkload.TRACE))) {
+            return;
+        }
+        for (String kind : List.of("operators", "kernels")) {
+            Path table = folder.resolve(kind + ".txt");
+            if (Files.exists(table)) {
+                out().println("\nfirst " + kind + " of " + folder.getFileName() + ":");
+                try (Stream<String> lines = Files.lines(table)) {
+                    lines.limit(1 + MOST_ROWS).forEach(out()::println);
+                }
+            }
+        }
+        out().println("\nin " + folder + ": " + ProfileWorkload.TRACE + " (for ui.perfetto.dev), operators.csv"
+                + (Files.exists(folder.resolve(ProfileWorkload.KERNELS)) ? ", " + ProfileWorkload.KERNELS : "")
+                + (Files.exists(folder.resolve("flamegraph.svg")) ? ", flamegraph.svg, timeline.svg" : ""));
     }
 
     private static void draw(Path folder) throws IOException {

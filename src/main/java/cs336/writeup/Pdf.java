@@ -79,6 +79,7 @@ final class Pdf {
         information.setTitle(title);
         information.setCreationDate(date);
         information.setModificationDate(date);
+        document.getDocumentCatalog().setLanguage("en");
         document.setDocumentId((long) xhtml.hashCode());
     }
 }

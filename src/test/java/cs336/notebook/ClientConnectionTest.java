@@ -24,6 +24,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import java.util.stream.Stream;
@@ -38,7 +39,7 @@ import org.zeromq.SocketType;
 import org.zeromq.ZMQ;
 
 /** A kernel that is connected to a client of this test, which sends malformed messages. */
-class ClientConnectionTest {
+public class ClientConnectionTest {
     private static final String KEY = "secret";
     private static final String DELIMITER = "<IDS|MSG>";
     private static final int REPLY_MS = 30_000;
@@ -58,6 +59,9 @@ class ClientConnectionTest {
 
     @TempDir
     private Path folder;
+
+    /** A cell's thread waits for it. */
+    public static volatile CountDownLatch released;
 
     private static int[] ports;
     private static ZMQ.Context context;
@@ -256,6 +260,39 @@ class ClientConnectionTest {
                 socket.setReceiveTimeOut(REPLY_MS);
                 assertAnswers(socket);
             }
+        }
+    }
+
+    @Test
+    void textThatAThreadPrintsAfterItsCellIsShown() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
+                ZMQ.Socket published = client(SocketType.SUB, Port.IOPUB)) {
+            published.subscribe(new byte[0]);
+            assertAnswers(shell);
+            released = new CountDownLatch(1);
+            String cell = "{\"code\": \"var out = System.out; new Thread(() -> {"
+                    + " try { cs336.notebook.ClientConnectionTest.released.await(); } catch (InterruptedException e) {}"
+                    + " out.println(42 + 1000); }).start();\"}";
+            send(shell, request("execute_request", cell));
+            List<String> reply = receive(shell);
+            assertEquals("ok", json(reply.get(4)).get("status").getAsString(), reply.toString());
+            released.countDown();
+            List<String> message = receive(published);
+            while (message != null && !message.toString().contains("1042")) {
+                message = receive(published);
+            }
+            assertNotNull(message, "the text is lost");
+            assertEquals("stream", json(message.get(1)).get("msg_type").getAsString());
+            assertEquals(json(reply.get(2)).get("msg_id"), json(message.get(2)).get("msg_id"));
+        }
+    }
+
+    @Test
+    void completionsCarryTheirKinds() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL)) {
+            send(shell, request("complete_request", "{\"code\": \"Math.ab\", \"cursor_pos\": 7}"));
+            String metadata = json(receive(shell).get(4)).get("metadata").toString();
+            assertTrue(metadata.contains("\"text\":\"abs(\"") && metadata.contains("\"type\":\"function\""), metadata);
         }
     }
 

@@ -1,13 +1,18 @@
 package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.Map;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -22,7 +27,7 @@ class CodeInsightTest {
     static void open() throws CellException {
         evaluator = new Evaluator(Imports.GENEROUS);
         evaluator.eval("String greeting = \"hello\";\nint area(int width, int height) { return width * height; }", 1);
-        insight = new CodeInsight(evaluator.analysis());
+        insight = new CodeInsight(evaluator.analysis(), new SourceDocs(Path.of("src/main/java")));
     }
 
     @AfterAll
@@ -55,6 +60,28 @@ class CodeInsightTest {
     }
 
     @Test
+    void internalNamesAndMethodsOfEveryObjectComeLast() {
+        List<String> names = insight.complete("Tensor.", 7).getReplacements();
+        assertFalse(names.get(0).startsWith("_"), names.toString());
+        List<String> ofString = insight.complete("greeting.", 9).getReplacements();
+        int last = ofString.size();
+        assertTrue(ofString.subList(last - 9, last).contains("hashCode()"), ofString.toString());
+        assertFalse(ofString.subList(0, 5).contains("equals("), ofString.toString());
+    }
+
+    @Test
+    void completionsHaveKinds() {
+        Object kinds = CodeInsight.kinds(List.of("area(", "String", "greeting", "while", "cs336."), 2, 5)
+                .get("_jupyter_types_experimental");
+        List<String> types = new ArrayList<>();
+        for (Object kind : (List<?>) kinds) {
+            types.add(((Map<?, ?>) kind).get("type").toString());
+            assertEquals(2, ((Map<?, ?>) kind).get("start"));
+        }
+        assertEquals(List.of("function", "class", "instance", "keyword", "module"), types);
+    }
+
+    @Test
     void inspectionShowsTheSignature() {
         DisplayData shown = insight.inspect("int a = area(3, 4);", 9);
         assertEquals("int area(int width, int height)", shown.getData(MIMEType.TEXT_PLAIN));
@@ -63,6 +90,28 @@ class CodeInsightTest {
                 .toString()
                 .startsWith("greeting:java.lang.String"));
         assertNull(insight.inspect("nothing_known", 3));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        "Project.path(, 'Returns a file or folder of the project.'",
+        "new Figure(, Creates a figure of the given panels",
+        "MemoryScope, frees",
+        "'Tensors.of(new float[0], 1', Returns"
+    })
+    void inspectionShowsTheJavadocOfThisProject(String cell, String documentation) {
+        DisplayData shown =
+                insight.inspect(cell, Math.max(1, cell.indexOf('(') < 0 ? cell.length() : cell.indexOf('(')));
+        String text = (String) shown.getData(MIMEType.TEXT_PLAIN);
+        assertTrue(text.toLowerCase(Locale.ROOT).contains(documentation.toLowerCase(Locale.ROOT)), text);
+    }
+
+    @Test
+    void documentationIsMarkdown() {
+        String shown = (String) insight.inspect("Project.path(", 12).getData(MIMEType.TEXT_MARKDOWN);
+        assertTrue(shown.startsWith("```java\n") && shown.contains("\n- **fromRoot** path relative"), shown);
+        assertTrue(shown.contains("- **throws** `IllegalStateException` if the working folder"), shown);
+        assertEquals("a `b` < c\n\nd", SourceDocs.markdown("a {@code b} &lt; c\n\n<p>d"));
     }
 
     @ParameterizedTest

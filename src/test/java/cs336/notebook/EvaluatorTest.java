@@ -190,7 +190,7 @@ public class EvaluatorTest {
         assertEquals(2, error.line());
         assertEquals(
                 List.of(
-                        "java.lang.ArithmeticException: / by zero",
+                        "cell [7], line 2: java.lang.ArithmeticException: / by zero",
                         "    at divide (cell [3], line 6)",
                         "    at cell [7], line 2"),
                 error.report());
@@ -201,7 +201,9 @@ public class EvaluatorTest {
         var error = fails(
                 CellException.ExceptionThrown.class,
                 "try {\n    Integer.parseInt(\"x\");\n} catch (NumberFormatException e) {\n    throw new IllegalStateException(\"sad\", e);\n}");
-        assertEquals("java.lang.IllegalStateException: sad", error.report().get(0));
+        assertEquals(
+                "cell [7], line 4: java.lang.IllegalStateException: sad",
+                error.report().get(0));
         assertEquals("    at cell [7], line 4", error.report().get(1));
         assertEquals(
                 "caused by java.lang.NumberFormatException: For input string: \"x\"",
@@ -221,6 +223,47 @@ public class EvaluatorTest {
         var error = fails(CellException.ExceptionThrown.class, "int deep(int n) { return deep(n + 1) + 1; }\ndeep(0)");
         assertEquals("StackOverflowError", error.name());
         assertTrue(error.report().size() < 20, "lines: " + error.report().size());
+    }
+
+    @Test
+    void namesStayUnambiguousWhenACellImportsAllOfPyTorch() throws CellException {
+        try (var another = new Evaluator(Imports.GENEROUS)) {
+            another.eval("import org.bytedeco.pytorch.*;", 1);
+            assertEquals(
+                    "cpu 2",
+                    another.eval(
+                            "Function<Integer, Integer> next = n -> n + 1;\n"
+                                    + "Class<?>[] known = {Future.class, ProcessGroup.class, AdamW.class};\n"
+                                    + "Device.cpu() + \" \" + Stream.of(next.apply(0), 3).count()",
+                            2));
+        }
+    }
+
+    @Test
+    void messageOfLibtorchHasNoNativeFrames() {
+        var error = fails(
+                CellException.ExceptionThrown.class,
+                "Tensor a = torch.ones(2, 3);\n\nTensor b = torch.ones(2, 4);\na.matmul(b)");
+        assertEquals(4, error.line());
+        String first = error.report().get(0);
+        assertTrue(first.startsWith("cell [7], line 4: java.lang.RuntimeException: mat1 and mat2 shapes"), first);
+        assertFalse(
+                error.report().toString().contains("frame #"), error.report().toString());
+        assertFalse(error.getMessage().contains("frame #"), error.getMessage());
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "System.exit(3);",
+                "Runnable end = () -> System.exit(3);\nend.run();",
+                "class Ends { void now() { long big = 1L << 40; System.exit(3); } }\nnew Ends().now();"
+            })
+    void exitOfACellIsAnExceptionAndKeepsTheSession(String cell) throws CellException {
+        eval("int before = 41;");
+        var error = fails(CellException.ExceptionThrown.class, cell);
+        assertTrue(error.getMessage().startsWith("System.exit(3) would end the session"), error.getMessage());
+        assertEquals(42, eval("before + 1"));
     }
 
     @Test

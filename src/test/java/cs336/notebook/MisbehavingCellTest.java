@@ -52,7 +52,7 @@ class MisbehavingCellTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "System.exit(0);|the process ended with exit code 0",
+                "Runtime.getRuntime().exit(0);|the process ended with exit code 0",
                 "Runtime.getRuntime().halt(3);|the process ended with exit code 3",
                 "new com.sun.jna.Pointer(16).getInt(0);|the process crashed with SIGSEGV",
                 "new ProcessBuilder(\"sh\", \"-c\", \"kill -9 $PPID\").start().waitFor(); Thread.sleep(60_000);"
@@ -81,7 +81,7 @@ class MisbehavingCellTest {
     @Test
     void exitOfACellIsAFailureOfTheCommand() throws Exception {
         Path notebook = new WrittenNotebook()
-                .code("System.out.print(\"unfinished line\"); System.exit(0);")
+                .code("System.out.print(\"unfinished line\"); Runtime.getRuntime().exit(0);")
                 .save(folder, "exit");
         var errors = new StringWriter();
         int code = new CommandLine(new NotebooksCommand())
@@ -173,7 +173,7 @@ class MisbehavingCellTest {
                 .code(
                         "Files.createFile(Path.of(\"" + folder.resolve("1") + "\"));",
                         meet.formatted(folder.resolve("2")))
-                .code("System.exit(1);")
+                .code("Runtime.getRuntime().exit(1);")
                 .save(folder, "one");
         Path two = new WrittenNotebook()
                 .code(

@@ -11,10 +11,7 @@ import org.junit.jupiter.api.io.TempDir;
 class NotebooksAreCleanTest {
     @Test
     void notebooksOfThisProjectHaveNoOutputsAndNoCounts() throws IOException {
-        assertEquals(
-                List.of(),
-                CleanNotebooks.problemsIn(Path.of("notebooks")),
-                "in JupyterLab: Edit, Clear Outputs of All Cells, then save");
+        assertEquals(List.of(), CleanNotebooks.problemsIn(Path.of("notebooks")), "run ./cs336 notebooks --clean");
     }
 
     @Test

@@ -50,6 +50,38 @@ class NotebooksCommandTest {
     }
 
     @Test
+    void cleanRemovesWhatJupyterAddsAndKeepsTheText() throws IOException {
+        Path notebook = new WrittenNotebook()
+                .markdown("# Täxt <b>")
+                .codeWithOutput("int x = 1 < 2 ? 1 : 0;", "x")
+                .codeWithCount(3, "2")
+                .save(folder, "saved");
+        List<String> sources = Notebook.read(notebook).cells().stream()
+                .map(Notebook.Cell::source)
+                .toList();
+        assertEquals(0, run(notebook.toString(), "--clean"));
+        assertEquals(List.of(), CleanNotebooks.problemsIn(folder));
+        assertEquals(
+                sources,
+                Notebook.read(notebook).cells().stream()
+                        .map(Notebook.Cell::source)
+                        .toList());
+        String once = Files.readString(notebook);
+        assertTrue(once.startsWith("{\n \"cells\": [\n  {"), once);
+        assertTrue(once.contains("\"name\": \"cs336\"") && once.contains("1 < 2"), once);
+        assertEquals(0, run(notebook.toString(), "--clean"));
+        assertEquals(once, Files.readString(notebook));
+    }
+
+    @Test
+    void beginningOfANameNamesANotebook() throws IOException {
+        assertEquals(0, run("01", "--clean", "--help"));
+        assertEquals(2, run("0", "--clean"), "several notebooks begin so");
+        assertTrue(errors.toString().contains("notebook '0' is unknown"), errors.toString());
+        assertEquals(2, run("", "--clean"));
+    }
+
+    @Test
     void wrongUseIsExitCodeTwo() throws IOException {
         assertEquals(2, run("no-such-notebook"));
         assertTrue(errors.toString().contains("notebook 'no-such-notebook' is unknown"), errors.toString());

@@ -3,11 +3,14 @@ package cs336.notebook;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.Gson;
 import com.google.gson.JsonObject;
 import cs336.charts.Figure;
+import cs336.profile.FlameGraph;
+import cs336.profile.FoldedStacks;
 import cs336.torch.Tensors;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
@@ -15,6 +18,7 @@ import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.awt.image.BufferedImage;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.LinkedHashMap;
@@ -86,12 +90,44 @@ class RenderersTest {
     @Test
     void longTablesAreTruncatedAndShowTheirSize() {
         Table table =
-                Table.create(IntColumn.create("n", IntStream.range(0, 1000).toArray()));
+                Table.create(IntColumn.create("n", IntStream.range(200, 1700).toArray()));
         DisplayData shown = renderer.render(table);
         String html = (String) shown.getData(MIMEType.TEXT_HTML);
-        assertEquals(1 + 50, html.split("<tr>", -1).length - 1);
-        assertTrue(html.contains(">49<") && !html.contains(">50<") && html.contains("1000 rows in total"), html);
-        assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().endsWith("49\n… 1000 rows in total"));
+        assertEquals(1 + 1000, html.split("<tr>", -1).length - 1);
+        assertTrue(html.contains(">1199<") && !html.contains(">1200<") && html.contains("1,500 rows in total"));
+        assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().endsWith("249\n… 1,500 rows in total"));
+    }
+
+    @Test
+    void longTablesHaveASearchFieldAndShortOnesHaveNoScript() {
+        IntColumn numbers = IntColumn.create("n", IntStream.range(0, 21).toArray());
+        String html = (String) renderer.render(Table.create(numbers)).getData(MIMEType.TEXT_HTML);
+        assertTrue(html.contains("class=\"cs336-table\"") && html.contains("search"), html);
+        String few = (String) renderer.render(Table.create(numbers).first(20)).getData(MIMEType.TEXT_HTML);
+        assertFalse(few.contains("<script"), few);
+    }
+
+    @Test
+    void numbersOfAColumnHaveTheSameDecimalsAndSeparators() {
+        Table table = Table.create(
+                IntColumn.create("parameters", 92_732_160, 1_024),
+                IntColumn.create("year", 2024, 2026),
+                DoubleColumn.create("ms", 35.09, 35),
+                DoubleColumn.create("wide", 12_345.5, 0.01),
+                DoubleColumn.create("bytes", 1_847_000, 12));
+        String html = (String) renderer.render(table).getData(MIMEType.TEXT_HTML);
+        for (String cell : List.of("92,732,160", "1,024", "2024", "35.09", "35.00", "0.01000", "1,847,000", "12")) {
+            assertTrue(html.contains(">" + cell + "<"), cell + " in " + html);
+        }
+    }
+
+    @Test
+    void timesOfABusyHostCarryAWarning() {
+        assertEquals("", new HostLoad(2, 2).warning());
+        assertEquals("", new HostLoad(-1, 2).warning());
+        assertEquals(
+                "The host is busy (load average 9.5 on 4 cores): these times include waiting for a core.",
+                new HostLoad(9.5, 4).warning());
     }
 
     private static XYChart chart(double last) {
@@ -102,9 +138,10 @@ class RenderersTest {
     }
 
     @Test
-    void chartIsSvgAndPng() throws IOException {
+    void chartIsHtmlAndPngAndOnRequestSvg() throws IOException {
         DisplayData shown = renderer.render(chart(4));
-        String svg = (String) shown.getData(MIMEType.IMAGE_SVG);
+        assertImageThatFitsTheCell(shown);
+        String svg = svg(chart(4));
         assertTrue(svg.startsWith("<svg ") && svg.contains("width='300' height='200'"), svg.substring(0, 200));
         byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
         BufferedImage image = ImageIO.read(new ByteArrayInputStream(png));
@@ -112,10 +149,36 @@ class RenderersTest {
         assertEquals("chart \"Speed\"", shown.getData(MIMEType.TEXT_PLAIN));
     }
 
+    private String svg(Object value) {
+        return (String) renderer.renderAs(value, "image/svg+xml").getData(MIMEType.IMAGE_SVG);
+    }
+
+    private static void assertImageThatFitsTheCell(DisplayData shown) {
+        assertNull(shown.getData(MIMEType.IMAGE_SVG));
+        String html = (String) shown.getData(MIMEType.TEXT_HTML);
+        assertTrue(html.contains("max-width: 100%; height: auto"), html);
+        String svg = html.replaceFirst("(?s).*src=\"data:image/svg\\+xml;base64,([^\"]*)\">.*", "$1");
+        assertTrue(new String(Base64.getDecoder().decode(svg), StandardCharsets.UTF_8).startsWith("<svg "));
+    }
+
     @Test
-    void figureIsSvgAndPngOfItsOwnSize() throws IOException {
+    void flameGraphIsAFrameWithItsScript() throws IOException {
+        FoldedStacks stacks = FoldedStacks.of(List.of(
+                new FoldedStacks.Stack(List.of("step", "forward"), 30),
+                new FoldedStacks.Stack(List.of("step", "backward"), 70)));
+        DisplayData shown = renderer.render(FlameGraph.of(stacks).title("a \"step\""));
+        String html = (String) shown.getData(MIMEType.TEXT_HTML);
+        assertTrue(html.contains("sandbox=\"allow-scripts\"") && html.contains("aspect-ratio: "), html);
+        String document = html.replaceFirst("(?s).* srcdoc=\"([^\"]*)\".*", "$1");
+        assertTrue(document.contains("<script>") && document.contains("backward"), document);
+        assertTrue(html.matches("(?s).*aspect-ratio: [\\d.]+ / [\\d.]+\".*"), html.substring(0, 400));
+        assertEquals("Flame graph: a \"step\"", shown.getData(MIMEType.TEXT_PLAIN));
+    }
+
+    @Test
+    void figureIsHtmlAndPngOfItsOwnSize() throws IOException {
         DisplayData shown = renderer.render(new Figure("speed", "How fast it is.", 400, 300, List.of(chart(4))));
-        assertTrue(shown.getData(MIMEType.IMAGE_SVG).toString().contains("<svg "));
+        assertImageThatFitsTheCell(shown);
         byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
         assertEquals(800, ImageIO.read(new ByteArrayInputStream(png)).getWidth());
         JsonObject size = new Gson()
@@ -130,9 +193,9 @@ class RenderersTest {
 
     @Test
     void equalChartsHaveEqualSvgAndDifferentChartsShareNoIds() {
-        String one = (String) renderer.render(chart(4)).getData(MIMEType.IMAGE_SVG);
-        String same = (String) renderer.render(chart(4)).getData(MIMEType.IMAGE_SVG);
-        String other = (String) renderer.render(chart(5)).getData(MIMEType.IMAGE_SVG);
+        String one = svg(chart(4));
+        String same = svg(chart(4));
+        String other = svg(chart(5));
         assertEquals(one, same);
         String id = one.replaceAll("(?s).*? id='([^']+)'.*", "$1");
         assertNotEquals(one, id);
@@ -153,7 +216,8 @@ class RenderersTest {
                 Tensor scalar = Tensors.of(new double[] {0.25});
                 Tensor none = Tensors.of(new float[0], 0, 3)) {
             assertEquals(
-                    "Tensor fp32 [2, 3] on cpu\nmin 1.000  max 6.000  mean 3.500\nfirst row [1.000, 2.000, 3.000]",
+                    "Tensor fp32 [2, 3] on cpu\nmin 1.000  max 6.000  mean 3.500\nvalues \n"
+                            + "[[1.000, 2.000, 3.000],\n [4.000, 5.000, 6.000]]",
                     text(matrix));
             assertEquals("Tensor int64 [2] on cpu\nmin -1  max 5\nvalues [5, -1]", text(whole));
             assertEquals("Tensor fp64 [] on cpu\nvalue 0.2500", text(scalar));
@@ -168,6 +232,25 @@ class RenderersTest {
         }
         assertEquals("Tensor, closed", text(closed()));
         assertEquals("Tensor, undefined", text(new Tensor()));
+    }
+
+    @Test
+    void cornersOfALargeTensorAreShown() {
+        double[] values = IntStream.range(0, 9 * 30).asDoubleStream().toArray();
+        try (Tensor matrix = Tensors.of(values, 9, 30);
+                Tensor batch = Tensors.of(values, 3, 3, 5, 6)) {
+            assertEquals(
+                    "[[0.000, 1.000, 2.000, …, 27.00, 28.00, 29.00],\n"
+                            + " [30.00, 31.00, 32.00, …, 57.00, 58.00, 59.00],\n"
+                            + " [60.00, 61.00, 62.00, …, 87.00, 88.00, 89.00],\n"
+                            + " …,\n"
+                            + " [180.0, 181.0, 182.0, …, 207.0, 208.0, 209.0],\n"
+                            + " [210.0, 211.0, 212.0, …, 237.0, 238.0, 239.0],\n"
+                            + " [240.0, 241.0, 242.0, …, 267.0, 268.0, 269.0]]",
+                    text(matrix).substring(text(matrix).indexOf("[[")));
+            assertTrue(text(batch).contains("\nvalues at [0, …] \n[[[0.000, 1.000, 2.000, 3.000"), text(batch));
+            assertTrue(text(batch).endsWith("88.00, 89.00]]]"), text(batch));
+        }
     }
 
     private static Tensor closed() {

@@ -68,6 +68,12 @@ class ProfileCommandTest extends CommandTest {
         assertTrue(Files.readString(files.resolve("flamegraph.svg")).contains("<script"));
         assertTrue(Files.readString(files.resolve("timeline.svg")).startsWith("<svg"));
         assertFalse(Files.exists(files.resolve("kernels.csv")), "no GPU was used");
+        assertTrue(out.toString().contains("trace.json.gz (for ui.perfetto.dev), operators.csv, flamegraph.svg"));
+        String printed = out.toString();
+        String[] operators = printed.substring(printed.indexOf("first operators"))
+                .split("\n\n")[0]
+                .split("\n");
+        assertEquals(1 + 1 + 10, operators.length, printed);
 
         Files.delete(files.resolve("flamegraph.svg"));
         assertEquals(0, run(TINY + "--draw-only"));

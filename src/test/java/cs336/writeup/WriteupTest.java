@@ -105,6 +105,7 @@ class WriteupTest {
             assertTrue(text.contains("One pass takes 128.0 ms, see Figure 1, Table 1 and {{code}}."), text);
             assertTrue(text.contains("Figure 1. Times by context, made up."), text);
             assertFalse(text.contains("#"), "a glyph is missing: " + text);
+            assertEquals("en", document.getDocumentCatalog().getLanguage());
             assertEquals("Made up & small", document.getDocumentInformation().getTitle());
             assertEquals(
                     "Made up",

@@ -1,0 +1,54 @@
+package cs336.notebook;
+
+import cs336.bench.LabCommand;
+import cs336.bench.Project;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Unmatched;
+
+/** The command {@code cs336 lab}, which opens the notebooks in JupyterLab. */
+@Command(
+        name = "lab",
+        description = {
+            "Opens the notebooks in JupyterLab.",
+            "Finds JupyterLab on PATH, or where pip and conda install it. The notebooks' kernel, Java (cs336), is found"
+                    + " without being installed. It is built again when it starts and its sources have changed. Further"
+                    + " options are passed to JupyterLab."
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {"  cs336 lab", "  cs336 lab --no-browser --port 8890      on a remote machine"})
+public final class JupyterLabCommand extends LabCommand {
+    private static final String START = "notebooks/00-start-here.ipynb";
+    private static final String SEARCH_PATH = "JUPYTER_PATH";
+
+    @Unmatched
+    private List<String> options = new ArrayList<>();
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        Path root = Project.path("").normalize();
+        String page = Files.exists(root.resolve(START)) ? START : "notebooks";
+        List<String> command = new ArrayList<>(JupyterLab.ofThisMachine().command(root, page));
+        command.addAll(options);
+        var builder = new ProcessBuilder(command).inheritIO().directory(root.toFile());
+        String others = System.getenv(SEARCH_PATH);
+        builder.environment()
+                .put(SEARCH_PATH, root.resolve("jupyter") + (others == null || others.isEmpty() ? "" : ":" + others));
+        Process jupyter = builder.start();
+        // Ctrl-C reaches Jupyter too, which asks whether to end; this process must not end before it.
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> awaitEnd(jupyter)));
+        return jupyter.waitFor();
+    }
+
+    private static void awaitEnd(Process jupyter) {
+        try {
+            jupyter.waitFor();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

@@ -1,0 +1,276 @@
+package cs336.site;
+
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+import cs336.writeup.MarkdownHtml;
+import cs336.writeup.Page;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.Deque;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/**
+ * A website in a folder, which needs no server: pages of notebooks with links to the previous and next, a table of
+ * contents, an index with thumbnails, and a search. Links to files of the project lead to copies of them, and Markdown
+ * files become pages.
+ */
+public final class Site {
+    private static final Pattern LINK =
+            Pattern.compile("<a\\b([^>]*)\\bhref=\"([^\"]*)\"([^>]*)>(.*?)</a>", Pattern.DOTALL);
+    private static final Pattern ID = Pattern.compile("\\bid=[\"']([^\"']*)[\"']");
+    private static final Pattern TITLE = Pattern.compile("(?m)^#\\s+(.+)$");
+    private static final String EXTERNAL = "[a-zA-Z][a-zA-Z0-9+.-]*:.*|//.*";
+    private static final String FILES = "files";
+    private static final Gson JSON = new GsonBuilder().disableHtmlEscaping().create();
+
+    private final Path root;
+    private final Path output;
+    private final Map<String, SitePage> pages = new TreeMap<>();
+    private final Map<String, String> written = new LinkedHashMap<>();
+    private final Deque<Path> wanted = new ArrayDeque<>();
+    private final Set<Path> found = new LinkedHashSet<>();
+
+    private Site(Path root, Path output) {
+        this.root = root.toAbsolutePath().normalize();
+        this.output = output;
+    }
+
+    /**
+     * Builds the site.
+     *
+     * @param root the root folder of the project, to which the files belong that pages link to
+     * @param notebooks the folder with the pages of executed notebooks
+     * @param writeup the folder with {@code writeup.html} and {@code writeup.pdf}; left out if it has none
+     * @param output the folder of the site; files in it are replaced
+     * @return a line for each link of a page of this site that leads nowhere
+     * @throws IOException if a file cannot be read or written
+     */
+    public static List<String> build(Path root, Path notebooks, Path writeup, Path output) throws IOException {
+        return new Site(root, output).build(notebooks, writeup);
+    }
+
+    private List<String> build(Path notebooks, Path writeup) throws IOException {
+        Files.createDirectories(output.resolve("thumbnails"));
+        Files.createDirectories(output.resolve(FILES));
+        try (Stream<Path> files = Files.list(notebooks)) {
+            for (Path file : files.filter(f -> f.toString().endsWith(".html")).toList()) {
+                read(file);
+            }
+        }
+        List<SitePage> lessons = List.copyOf(pages.values());
+        for (int i = 0; i < lessons.size(); i++) {
+            SitePage next = i + 1 < lessons.size() ? lessons.get(i + 1) : null;
+            write(lessons.get(i), i > 0 ? lessons.get(i - 1) : null, next, root.resolve("notebooks"), "");
+        }
+        SitePage text = null;
+        if (Files.exists(writeup.resolve("writeup.html"))) {
+            text = read(writeup.resolve("writeup.html"));
+            write(text, null, null, root.resolve("writeup"), "");
+            if (Files.exists(writeup.resolve("writeup.pdf"))) {
+                Files.write(output.resolve("writeup.pdf"), Files.readAllBytes(writeup.resolve("writeup.pdf")));
+            }
+        }
+        boolean hasGlossary = Files.isRegularFile(root.resolve("writeup/glossary.md"));
+        if (hasGlossary) {
+            link(root.resolve("writeup"), "glossary.md", "");
+        }
+        writeFiles();
+        writeSearch();
+        save("index.html", index(lessons, text, hasGlossary));
+        return deadLinks();
+    }
+
+    private SitePage read(Path file) throws IOException {
+        var page = new SitePage(file.getFileName().toString(), Files.readString(file));
+        pages.put(page.name(), page);
+        return page;
+    }
+
+    private void write(SitePage page, SitePage previous, SitePage next, Path folder, String toRoot) throws IOException {
+        var around = new StringBuilder("<nav class=\"site\" aria-label=\"notebooks\">");
+        around.append("<a href=\"" + toRoot + "index.html\">All notebooks</a>");
+        around.append(
+                previous == null
+                        ? ""
+                        : "<a rel=\"prev\" href=\"" + previous.name() + "\">← " + previous.title() + "</a>");
+        around.append(next == null ? "" : "<a rel=\"next\" href=\"" + next.name() + "\">" + next.title() + " →</a>");
+        around.append("</nav>\n");
+        var contents = new StringBuilder();
+        page.sections().stream()
+                .skip(1)
+                .forEach(section ->
+                        contents.append("<li><a href=\"#" + section.id() + "\">" + section.heading() + "</a></li>\n"));
+        boolean hasOwn = page.html().contains("<nav class=\"contents\">") || contents.isEmpty();
+        String toc = hasOwn
+                ? ""
+                : "<details class=\"site-contents\"><summary>On this page</summary><ul>\n" + contents
+                        + "</ul></details>\n";
+        String linked = LINK.matcher(page.html())
+                .replaceAll(link -> Matcher.quoteReplacement("<a" + link.group(1) + "href=\""
+                        + link(folder, link.group(2), toRoot) + "\"" + link.group(3) + ">" + link.group(4) + "</a>"));
+        save(
+                page.name(),
+                linked.replaceFirst(
+                                "</head>",
+                                Matcher.quoteReplacement("<style>\n" + resource("site.css") + "</style>\n</head>"))
+                        .replaceFirst(
+                                "<body>\\s*<main>",
+                                Matcher.quoteReplacement(
+                                        "<body>\n<a class=\"skip\" href=\"#main\">Skip to the text</a>\n" + around
+                                                + "<main id=\"main\">\n" + toc))
+                        .replaceFirst(
+                                "</main>\\s*</body>", Matcher.quoteReplacement("</main>\n" + around + "</body>")));
+    }
+
+    /** Returns where a link leads in the site, and notes the file of the project that it needs. */
+    private String link(Path folder, String address, String toRoot) {
+        if (address.isEmpty() || address.startsWith("#") || address.matches(EXTERNAL)) {
+            return address;
+        }
+        int hash = address.indexOf('#');
+        String path = hash < 0 ? address : address.substring(0, hash);
+        String fragment = hash < 0 ? "" : address.substring(hash);
+        Path file = folder.resolve(path).normalize();
+        String page = file.getFileName().toString().replaceFirst("\\.ipynb$", ".html");
+        if (pages.containsKey(page)) {
+            return toRoot + page + fragment;
+        }
+        if (!file.startsWith(root) || !Files.isRegularFile(file)) {
+            return address;
+        }
+        if (found.add(file)) {
+            wanted.add(file);
+        }
+        return toRoot + FILES + "/" + copy(file) + fragment;
+    }
+
+    /** Returns the name of a file's copy: its path, flat, as a page if it is Markdown, else as text. */
+    private String copy(Path file) {
+        String name = root.relativize(file).toString().replace('/', '-');
+        if (name.endsWith(".md")) {
+            return name.replaceFirst("\\.md$", ".html");
+        }
+        return name.matches(".*\\.(svg|png|pdf|html|json|csv|txt)") ? name : name + ".txt";
+    }
+
+    private void writeFiles() throws IOException {
+        while (!wanted.isEmpty()) {
+            Path file = wanted.poll();
+            String name = FILES + "/" + copy(file);
+            if (!file.toString().endsWith(".md")) {
+                Files.write(output.resolve(name), Files.readAllBytes(file));
+                continue;
+            }
+            String markdown = Files.readString(file);
+            Matcher title = TITLE.matcher(markdown);
+            String html = Page.forScreen(
+                    title.find() ? title.group(1) : root.relativize(file).toString(),
+                    new MarkdownHtml(file.getParent()).fragment(markdown));
+            write(new SitePage(name, html), null, null, file.getParent(), "../");
+        }
+    }
+
+    private void writeSearch() throws IOException {
+        List<String[]> entries = new ArrayList<>();
+        for (SitePage page : pages.values()) {
+            for (SitePage.Section section : page.sections()) {
+                entries.add(
+                        new String[] {page.title(), section.heading(), page.name() + "#" + section.id(), section.text()
+                        });
+            }
+        }
+        // A script and not JSON, because browsers load no data from a folder.
+        Files.writeString(
+                output.resolve("search.js"), "const ENTRIES = " + JSON.toJson(entries) + ";\n" + resource("search.js"));
+    }
+
+    private String index(List<SitePage> lessons, SitePage text, boolean hasGlossary) throws IOException {
+        var body = new StringBuilder("<h1>CS336: systems, in Java notebooks</h1>\n");
+        body.append(
+                        "<p>How the systems side of training language models works: measured, explained and rewritten, from")
+                .append(" benchmarks to CUDA kernels, data parallelism and scaling laws.</p>\n");
+        body.append("<p class=\"site-texts\">");
+        body.append(text == null ? "" : "<a href=\"" + text.name() + "\">Writeup</a>");
+        body.append(Files.exists(output.resolve("writeup.pdf")) ? "<a href=\"writeup.pdf\">Writeup as PDF</a>" : "");
+        body.append(hasGlossary ? "<a href=\"" + FILES + "/writeup-glossary.html\">Glossary</a>" : "");
+        body.append("</p>\n<form role=\"search\" class=\"site-search\"><label for=\"search\">Search</label>")
+                .append("<input type=\"search\" id=\"search\" autocomplete=\"off\"></form>\n")
+                .append("<ol id=\"results\" aria-live=\"polite\"></ol>\n<ul class=\"cards\">\n");
+        for (SitePage lesson : lessons) {
+            body.append("<li><a href=\"" + lesson.name() + "\">" + thumbnail(lesson) + "<strong>" + lesson.title()
+                    + "</strong></a><p>" + lesson.summary() + "</p></li>\n");
+        }
+        body.append("</ul>\n<script src=\"search.js\"></script>\n");
+        return Page.forScreen("CS336: systems, in Java notebooks", body.toString())
+                .replace("</head>", "<style>\n" + resource("site.css") + "</style>\n</head>");
+    }
+
+    /** Writes the first figure of a page to a file, and returns the image; the title next to it describes it. */
+    private String thumbnail(SitePage page) throws IOException {
+        String image = page.thumbnail();
+        if (image.isEmpty()) {
+            return "";
+        }
+        String type = image.startsWith("data:image/svg") ? ".svg" : ".png";
+        String file = "thumbnails/" + page.name().replaceFirst("\\.html$", type);
+        String content = image.substring(image.indexOf(',') + 1).replaceAll("\\s", "");
+        Files.write(output.resolve(file), Base64.getDecoder().decode(content));
+        return "<img alt=\"\" loading=\"lazy\" src=\"" + file + "\">";
+    }
+
+    private void save(String name, String html) throws IOException {
+        written.put(name, html);
+        Files.writeString(output.resolve(name), html);
+    }
+
+    /** Returns a line for each link of a written page whose file or id does not exist. */
+    private List<String> deadLinks() {
+        List<String> dead = new ArrayList<>();
+        written.forEach((name, html) -> LINK.matcher(html).results().forEach(link -> {
+            String address = link.group(2);
+            if (!address.matches(EXTERNAL) && isDead(name, address)) {
+                dead.add(name + ": the link to " + address + " leads nowhere");
+            }
+        }));
+        return dead;
+    }
+
+    private boolean isDead(String from, String address) {
+        int hash = address.indexOf('#');
+        String path = hash < 0 ? address : address.substring(0, hash);
+        Path target = path.isEmpty()
+                ? Path.of(from)
+                : Path.of(from).resolveSibling(path).normalize();
+        if (!Files.isRegularFile(output.resolve(target))) {
+            return true;
+        }
+        String html = written.get(target.toString());
+        String id = hash < 0 ? "" : address.substring(hash + 1);
+        return html != null
+                && !id.isEmpty()
+                && ID.matcher(html).results().noneMatch(match -> match.group(1).equals(id));
+    }
+
+    private static String resource(String name) {
+        try (InputStream in = Site.class.getResourceAsStream(name)) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

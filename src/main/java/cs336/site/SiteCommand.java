@@ -1,0 +1,57 @@
+package cs336.site;
+
+import cs336.bench.LabCommand;
+import cs336.bench.Project;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+
+/** The command {@code cs336 site}, which builds a website of executed notebooks and the writeup. */
+@Command(
+        name = "site",
+        description = {
+            "Builds a website of the executed notebooks and the writeup, which also works from a folder.",
+            "Run 'notebooks' and 'writeup' before, or all three with 'report'. Exit code 1 if a link leads nowhere."
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {"  cs336 site", "  cs336 site --output /tmp/site"})
+public final class SiteCommand extends LabCommand {
+    @Option(
+            names = "--notebooks",
+            paramLabel = "FOLDER",
+            defaultValue = "target/notebooks",
+            description = "folder with the pages of executed notebooks")
+    private Path notebooks;
+
+    @Option(
+            names = "--writeup",
+            paramLabel = "FOLDER",
+            defaultValue = "target/writeup",
+            description = "folder with writeup.html and writeup.pdf")
+    private Path writeup;
+
+    @Option(
+            names = "--output",
+            paramLabel = "FOLDER",
+            defaultValue = "target/site",
+            description = "folder of the website")
+    private Path output;
+
+    @Override
+    public Integer call() throws IOException {
+        if (!Files.isDirectory(notebooks)) {
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "--notebooks must be a folder with executed notebooks, not '" + notebooks + "'");
+        }
+        List<String> dead = Site.build(Project.path(""), notebooks, writeup, output);
+        dead.forEach(spec.commandLine().getErr()::println);
+        out().println("website: " + output.resolve("index.html"));
+        out().flush();
+        return dead.isEmpty() ? 0 : 1;
+    }
+}

@@ -1,0 +1,98 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.io.InputStream;
+import java.util.Map;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class MagicsTest {
+    private static final StringBuffer PRINTED = new StringBuffer();
+    private static JavaKernel kernel;
+
+    private static final class Printed implements FrontEnd {
+        @Override
+        public InputStream input() {
+            return InputStream.nullInputStream();
+        }
+
+        @Override
+        public void print(CellStream stream, String text) {
+            PRINTED.append(text);
+        }
+
+        @Override
+        public void display(DisplayData data) {}
+
+        @Override
+        public void updateDisplay(String id, DisplayData data) {}
+    }
+
+    @BeforeAll
+    static void open() {
+        kernel = new JavaKernel(Imports.PORTABLE, new Printed());
+    }
+
+    @AfterAll
+    static void close() {
+        kernel.close();
+    }
+
+    /** Runs a cell and returns its value as text, and what it printed with times replaced by T. */
+    private static Map.Entry<String, String> run(String cell) throws CellException {
+        PRINTED.setLength(0);
+        DisplayData value = kernel.eval(cell, 7);
+        String printed = PRINTED.toString().replaceAll("[\\d.]+(e[+-]\\d+)? m?s", "T");
+        return Map.entry(value == null ? "" : (String) value.getData(MIMEType.TEXT_PLAIN), printed);
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "%%time#int n = 6;#n + 1|7|wall time T, CPU time T$",
+                "%time 3 + 4|7|wall time T, CPU time T$",
+                "%time int a = 3#System.out.println(1);#a|3|wall time T, CPU time T$1$",
+                "%time for (int i = 0; i < 2; i++) {#    System.out.println(i);#}#System.out.println(2);#8|8|0$1$wall time T, CPU time T$2$",
+                "// first#!echo a; echo \"b\"|''|a$b$",
+                "boolean f = true;#!f|false|''",
+                "!new int[] {1}.equals(null)|true|''",
+                "!List.of().isEmpty()|false|''",
+                "int m = 7#    %4;#m|3|''",
+                "String t = \"\"\"#  x;#  %time#  \"\"\";#t.strip()|x;$%time|''",
+            })
+    void linesThatAreNotJava(String cell, String value, String printed) throws CellException {
+        assertEquals(Map.entry(value.replace('$', '\n'), printed.replace('$', '\n')), run(cell.replace('#', '\n')));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "int x = 1;#%matplotlib inline|line 2: the magic %matplotlib does not exist here; figures are shown without it",
+                "%%nothing|line 1: the magic %%nothing does not exist here; there are %time, %%time, %classpath and !COMMAND",
+                "%time|line 1: %time needs a statement",
+                "%classpath|line 1: %classpath needs a jar or a folder"
+            })
+    void unknownMagicsNameTheAlternative(String cell, String message) {
+        var error = assertThrows(CellException.CompilationFailed.class, () -> run(cell.replace('#', '\n')));
+        assertEquals(message, error.getMessage());
+    }
+
+    @Test
+    void failedCommandAndMissingFileAreErrors() {
+        var error = assertThrows(CellException.ExceptionThrown.class, () -> run("1;\n!exit 3"));
+        assertEquals("the command ended with exit code 3: exit 3", error.getMessage());
+        assertEquals(2, error.line());
+        var missing = assertThrows(CellException.ExceptionThrown.class, () -> run("%classpath no/such.jar"));
+        assertTrue(missing.getMessage().contains("no/such.jar, which does not exist"), missing.getMessage());
+    }
+}

@@ -1,0 +1,54 @@
+package cs336.notebook;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.sun.jna.NativeLibrary;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+class NativeOutputTest {
+    /** A process whose native code prints, because its standard output is captured until it ends. */
+    public static final class NativePrints {
+        private NativePrints() {}
+
+        public static void main(String[] args) throws Exception {
+            var shown = new ByteArrayOutputStream();
+            var complete = new CountDownLatch(1);
+            System.setOut(new PrintStream(shown, true) {
+                @Override
+                public void write(byte[] bytes, int offset, int length) {
+                    super.write(bytes, offset, length);
+                    if (shown.toString(StandardCharsets.UTF_8).contains("child")) {
+                        complete.countDown();
+                    }
+                }
+            });
+            NativeOutput.capture();
+            NativeLibrary.getProcess().getFunction("puts").invokeInt(new Object[] {"native"});
+            NativeOutput.flush();
+            new ProcessBuilder("echo", "child").inheritIO().start().waitFor();
+            boolean ended = complete.await(30, TimeUnit.SECONDS);
+            String text = shown.toString(StandardCharsets.UTF_8);
+            System.err.print(ended + ": " + text.replace("\n", ","));
+            System.exit(0);
+        }
+    }
+
+    @Test
+    void printsOfNativeCodeAndChildProcessesReachSystemOut() throws Exception {
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        NativePrints.class.getName())
+                .start();
+        String errors = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor());
+        assertEquals("true: native,child,", errors.strip());
+    }
+}

@@ -1,0 +1,107 @@
+package cs336.site;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.writeup.Page;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Base64;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class SiteTest {
+    private static final String FIGURE = "<svg xmlns=\"http://www.w3.org/2000/svg\">" + "<g/>".repeat(1000) + "</svg>";
+
+    @TempDir
+    private Path root;
+
+    private Path site;
+
+    @BeforeEach
+    void createProject() throws IOException {
+        site = root.resolve("site");
+        for (String folder : List.of("pages", "notebooks", "kernels", "writeup", "texts")) {
+            Files.createDirectories(root.resolve(folder));
+        }
+        Files.writeString(
+                root.resolve("kernels/README.md"),
+                "# Kernels\n\nSee [add](add.cu) and [one](../notebooks/01-a.ipynb).");
+        Files.writeString(root.resolve("kernels/add.cu"), "__global__ void add() {}");
+        Files.writeString(root.resolve("writeup/glossary.md"), "# Glossary\n\n**warp**: 32 threads.");
+    }
+
+    private void page(String name, String body) throws IOException {
+        Files.writeString(root.resolve("pages/" + name + ".html"), Page.forScreen("Title of " + name, body));
+    }
+
+    private List<String> build() throws IOException {
+        return Site.build(root, root.resolve("pages"), root.resolve("texts"), site);
+    }
+
+    private String text(String name) throws IOException {
+        return Files.readString(site.resolve(name));
+    }
+
+    @Test
+    void pagesHaveNeighboursContentsAndLivingLinks() throws IOException {
+        String image = Base64.getEncoder().encodeToString(FIGURE.getBytes());
+        page(
+                "01-a",
+                "<h1 id=\"a\">A</h1><p>Why <b>warps</b> wait.</p><h2 id=\"more\">More</h2><p>occupancy</p>"
+                        + "<img alt=\"x\" src=\"data:image/svg+xml;base64," + image + "\">");
+        page(
+                "02-b",
+                "<h1 id=\"b\">B</h1><p><a href=\"01-a.ipynb#more\">before</a> <a href=\"../kernels/README.md\">k</a>"
+                        + " <a href=\"https://example.org/x\">out</a></p>");
+        Files.writeString(root.resolve("texts/writeup.html"), Page.forScreen("Writeup", "<h1 id=\"w\">W</h1>"));
+        Files.write(root.resolve("texts/writeup.pdf"), new byte[] {1});
+        assertEquals(List.of(), build());
+
+        String first = text("01-a.html");
+        assertTrue(first.contains("rel=\"next\" href=\"02-b.html\""), "next");
+        assertFalse(first.contains("rel=\"prev\""), "prev");
+        assertTrue(first.contains("<a href=\"#more\">More</a>"), "contents");
+        String second = text("02-b.html");
+        assertTrue(second.contains("rel=\"prev\" href=\"01-a.html\"") && second.contains("href=\"01-a.html#more\""));
+        assertTrue(second.contains("href=\"files/kernels-README.html\"") && second.contains("https://example.org/x"));
+        String readme = text("files/kernels-README.html");
+        assertTrue(readme.contains("href=\"kernels-add.cu.txt\"")
+                || readme.contains("href=\"../files/kernels-add.cu.txt\""));
+        assertTrue(readme.contains("href=\"../01-a.html\""), "links of converted files lead back");
+
+        String index = text("index.html");
+        assertTrue(index.contains("href=\"writeup.html\"") && index.contains("href=\"writeup.pdf\""));
+        assertTrue(index.contains("href=\"files/writeup-glossary.html\""), "glossary");
+        assertTrue(index.contains("src=\"thumbnails/01-a.svg\"") && index.contains("Why warps wait."), index);
+        assertEquals(FIGURE, text("thumbnails/01-a.svg"));
+        String search = text("search.js");
+        assertTrue(search.contains("[\"Title of 01-a\",\"More\",\"01-a.html#more\",\"occupancy"), search);
+    }
+
+    @Test
+    void everyPageHasALanguageAndTheSmallScreensRules() throws IOException {
+        page("01-a", "<h1 id=\"a\">A</h1>");
+        build();
+        for (String name : List.of("index.html", "01-a.html")) {
+            assertTrue(text(name).contains("lang=\"en\"") && text(name).contains("name=\"viewport\""), name);
+            assertTrue(text(name).contains("@media (max-width: 760px)"), name);
+        }
+    }
+
+    @Test
+    void deadLinksAreNamed() throws IOException {
+        page(
+                "01-a",
+                "<h1 id=\"a\">A</h1><p><a href=\"../no/such.md\">x</a><a href=\"#nothing\">y</a><a href=\"#a\">z</a></p>");
+        assertEquals(
+                List.of(
+                        "01-a.html: the link to ../no/such.md leads nowhere",
+                        "01-a.html: the link to #nothing leads nowhere"),
+                build());
+    }
+}
