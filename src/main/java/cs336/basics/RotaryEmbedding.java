@@ -32,7 +32,7 @@ public final class RotaryEmbedding implements AutoCloseable {
      *     there are more than 2³⁰ rotations
      */
     public RotaryEmbedding(double theta, int headDim, int contextLength, Device device, DType dtype) {
-        this(theta, headDim, contextLength, new NoFuser(), device, dtype);
+        this(theta, headDim, contextLength, new Fuser.NoFuser(), device, dtype);
     }
 
     /** Precomputes the rotations, and lets a fuser execute them. */

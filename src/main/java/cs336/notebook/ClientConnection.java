@@ -177,7 +177,7 @@ final class ClientConnection extends JupyterConnection {
     private void handle(ShellChannel channel, List<byte[]> frames) {
         try {
             handle(channel, messages.decode(frames));
-        } catch (RefusedMessage e) {
+        } catch (SignedMessages.RefusedMessage e) {
             ((ServingLoop) Thread.currentThread()).log(e.getMessage());
         } catch (RuntimeException e) {
             throw e;
@@ -189,7 +189,7 @@ final class ClientConnection extends JupyterConnection {
     private <T> void handle(ShellChannel channel, Message<T> message) throws Exception {
         ShellHandler<T> handler = getHandler(message.getHeader().getType());
         if (handler == null) {
-            throw new RefusedMessage(
+            throw new SignedMessages.RefusedMessage(
                     "no request has the type " + message.getHeader().getType());
         }
         ShellReplyEnvironment environment = prepareReplyEnv(channel, message);
@@ -258,7 +258,7 @@ final class ClientConnection extends JupyterConnection {
                         && reply.getValue() != null) {
                     return reply.getValue();
                 }
-            } catch (RefusedMessage e) {
+            } catch (SignedMessages.RefusedMessage e) {
                 Logger.getLogger(ClientConnection.class.getName())
                         .warning("a message on the stdin channel was not handled: " + e.getMessage());
             } catch (InterruptedException e) {

@@ -137,4 +137,13 @@ final class SignedMessages {
         }
         return object;
     }
+
+    /** The reason why a message of a Jupyter client is not handled. */
+    static final class RefusedMessage extends Exception {
+        private static final long serialVersionUID = 1L;
+
+        RefusedMessage(String reason) {
+            super(reason, null, false, false);
+        }
+    }
 }
