@@ -54,7 +54,7 @@ class MainTest {
     void aMissingNotebookIsReportedWithTheExistingOnes() {
         assertEquals(2, run("notebooks", "99-nothing"));
         assertTrue(
-                err.toString().startsWith("cs336: notebook '99-nothing' is unknown; known: 01-benchmarking"),
+                err.toString().startsWith("cs336: notebook '99-nothing' is unknown; known: 00-start-here"),
                 err.toString());
     }
 

@@ -178,8 +178,9 @@ class AttentionFusionTest {
                 for (int i = 0; i < got.length; i++) {
                     assertEquals(DType.of(expected[i]), DType.of(got[i]));
                     double ulp = dtype == DType.FLOAT32 ? 0x1p-24 : dtype == DType.FLOAT64 ? 0x1p-53 : 0x1p-9;
-                    // At most the plain error, and one rounding of the output or a few of fp32.
-                    double bound = plain[i] + (dtype == DType.BFLOAT16 ? 1 : 4) * ulp;
+                    // At most the plain error, and one rounding of the output or a few of fp32. In fp64 the reference
+                    // has rounding errors of its own, a few per sum of 12 products.
+                    double bound = plain[i] + (dtype == DType.BFLOAT16 ? 1 : dtype == DType.FLOAT64 ? 32 : 4) * ulp;
                     assertTrue(errors[i] <= bound, "output " + i + ": " + errors[i] + " > " + bound);
                 }
             }
