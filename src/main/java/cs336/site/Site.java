@@ -148,7 +148,8 @@ public final class Site {
         Path file = folder.resolve(path).normalize();
         String page = file.getFileName().toString().replaceFirst("\\.ipynb$", ".html");
         if (pages.containsKey(page)) {
-            return toRoot + page + fragment;
+            boolean isAnchor = path.endsWith(".ipynb") && !fragment.isEmpty();
+            return toRoot + page + (isAnchor ? "#" + MarkdownHtml.headingId(fragment.substring(1)) : fragment);
         }
         if (!file.startsWith(root) || !Files.isRegularFile(file)) {
             return address;

@@ -114,14 +114,21 @@ public final class MarkdownHtml {
         return AMOUNT.matcher(marked).replaceAll(whole);
     }
 
+    /**
+     * Returns the id of the first heading with a text, as on GitHub: in lower case, without punctuation, with hyphens
+     * in place of spaces. It is the same for JupyterLab's anchor of the heading, the text with hyphens.
+     */
+    public static String headingId(String text) {
+        return text.toLowerCase(Locale.ROOT)
+                .replaceAll("[^\\p{L}\\p{N} _-]", "")
+                .strip()
+                .replace(' ', '-');
+    }
+
     /** Returns the id of a heading, which is unique among those of this converter. */
     String id(Heading heading) {
         return ids.computeIfAbsent(heading, node -> {
-            String name = plainText(node)
-                    .toLowerCase(Locale.ROOT)
-                    .replaceAll("[^\\p{L}\\p{N} _-]", "")
-                    .strip()
-                    .replace(' ', '-');
+            String name = headingId(plainText(node));
             int earlier = names.merge(name, 1, Integer::sum) - 1;
             return earlier == 0 ? name : name + "-" + earlier;
         });

@@ -56,7 +56,7 @@ class SiteTest {
                         + "<img alt=\"x\" src=\"data:image/svg+xml;base64," + image + "\">");
         page(
                 "02-b",
-                "<h1 id=\"b\">B</h1><p><a href=\"01-a.ipynb#more\">before</a> <a href=\"../kernels/README.md\">k</a>"
+                "<h1 id=\"b\">B</h1><p><a href=\"01-a.ipynb#More?\">before</a> <a href=\"../kernels/README.md\">k</a>"
                         + " <a href=\"https://example.org/x\">out</a></p>");
         Files.writeString(root.resolve("texts/writeup.html"), Page.forScreen("Writeup", "<h1 id=\"w\">W</h1>"));
         Files.write(root.resolve("texts/writeup.pdf"), new byte[] {1});
