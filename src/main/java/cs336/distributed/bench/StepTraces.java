@@ -13,6 +13,7 @@ import cs336.profile.KernelKind;
 import cs336.profile.Overlap;
 import cs336.profile.Profile;
 import cs336.profile.Profiler;
+import cs336.profile.Trace;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Files;
@@ -23,6 +24,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.TreeMap;
 import java.util.function.ToDoubleFunction;
+import java.util.stream.IntStream;
 
 /**
  * The traces of data-parallel training steps, {@code <mode>-rank<n>.json.gz}, and the file
@@ -86,24 +88,24 @@ final class StepTraces {
         }
         String label = DdpBenchmark.label(c);
         profile.write(folder.resolve(label + "-rank" + group.rank() + ".json.gz"));
+        List<Trace> steps =
+                IntStream.range(0, STEPS).mapToObj(profile.trace()::step).toList();
         var overlaps = new ArrayList<StepOverlap>();
-        for (int i = 0; i < STEPS; i++) {
-            overlaps.add(StepOverlap.of(Activity.of(profile.trace().step(i)).get(0)));
-        }
+        steps.forEach(each -> overlaps.add(StepOverlap.of(Activity.of(each).get(0))));
         List<ArrayList<StepOverlap>> ranks = group.allGather(overlaps);
         if (group.rank() == 0) {
             List<Samples> samples = new ArrayList<>(StepOverlap.samples(ranks));
-            samples.addAll(kernelTimes(profile));
+            samples.addAll(kernelTimes(steps));
             store.put(c, samples);
             System.out.printf("traces of %s are in %s%n", label, folder);
         }
     }
 
     /** Returns the duration of all kernels of each kind in each step; a kernel of this project is its own kind. */
-    private static List<Samples> kernelTimes(Profile profile) {
+    private static List<Samples> kernelTimes(List<Trace> steps) {
         var kinds = new TreeMap<String, double[]>();
         for (int i = 0; i < STEPS; i++) {
-            for (DeviceEvent event : profile.trace().step(i).work()) {
+            for (DeviceEvent event : steps.get(i).work()) {
                 KernelKind kind = event.kernelKind();
                 String name = kind == KernelKind.OURS ? event.name() : kind.toString();
                 kinds.computeIfAbsent(name, n -> new double[STEPS])[i] += event.duration() / NANOS_PER_MS;

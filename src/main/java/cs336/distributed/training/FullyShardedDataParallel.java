@@ -465,9 +465,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                     trainable.stream().filter(FsdpParameter::isSharded).toList());
             group.allReduce(squares, Reduction.SUM); // of all replicas, so that rounding is equal on all ranks
             squares.div_(new Scalar(settings.replicas())).add_(squaredNorm(replicated));
-            DType dtype = DType.of(trainable.get(0).master());
             return scope.escape(
-                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType()));
+                    ShardedNorm.root(squares, DType.of(trainable.get(0).master())));
         }
     }
 
@@ -494,10 +493,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     private Tensor squaredNorm(List<FsdpParameter> some) {
-        return GradientClipping.norm(some.stream().map(FsdpParameter::master).toList())
-                .to(group.device().toTorch(), DType.FLOAT64.scalarType())
-                .square()
-                .reshape(1);
+        return ShardedNorm.squared(some.stream().map(FsdpParameter::master).toList(), group.device());
     }
 
     /** Returns the number of units. */

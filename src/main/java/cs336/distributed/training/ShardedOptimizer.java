@@ -330,14 +330,10 @@ public final class ShardedOptimizer<O> implements Optimizer {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             assignGradients();
-            Tensor squares = GradientClipping.norm(localShards())
-                    .to(group.device().toTorch(), DType.FLOAT64.scalarType())
-                    .square()
-                    .reshape(1);
+            Tensor squares = ShardedNorm.squared(localShards(), group.device());
             group.allReduce(squares, Reduction.SUM);
-            DType dtype = DType.of(parameters.values().iterator().next());
-            return scope.escape(
-                    squares.sqrt().squeeze().to((dtype.bytes() < Float.BYTES ? DType.FLOAT32 : dtype).scalarType()));
+            return scope.escape(ShardedNorm.root(
+                    squares, DType.of(parameters.values().iterator().next())));
         }
     }
 

@@ -45,6 +45,7 @@ class AttentionFusionTest {
     private static final int BATCH = 2;
     private static final int HEADS = 3;
     private static final int WIDTH = 8;
+    private static final int CONTEXT = 12;
 
     private MemoryScope scope;
 
@@ -319,27 +320,30 @@ class AttentionFusionTest {
                 in);
     }
 
-    @ParameterizedTest
-    @EnumSource(ModelEdition.class)
-    void aTrainingStepHasNoScoresAfterThePass(ModelEdition edition) {
-        int context = 12;
-        TransformerConfig config = TransformerConfig.builder()
+    private static TransformerConfig tiny(ModelEdition edition) {
+        return TransformerConfig.builder()
                 .edition(edition)
                 .vocabSize(40)
-                .contextLength(context)
+                .contextLength(CONTEXT)
                 .dModel(16)
                 .numLayers(2)
                 .numHeads(2)
                 .dFf(24)
                 .attention("plain")
                 .build();
+    }
+
+    @ParameterizedTest
+    @EnumSource(ModelEdition.class)
+    void aTrainingStepHasNoScoresAfterThePass(ModelEdition edition) {
+        TransformerConfig config = tiny(edition);
         for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
             try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
                 step.apply(step.batch()); // caches a mask, which a recording must not read
                 Program fused = FusionPasses.fuseAttention(step.record(), Device.cpu());
                 assertEquals(2, calls(fused, FORWARD));
                 assertEquals(2, calls(fused, BACKWARD));
-                assertStoresNoScores(fused, context, context);
+                assertStoresNoScores(fused, CONTEXT, CONTEXT);
                 assertEquals(0, calls(fused, "aten::bmm"));
             }
         }
@@ -347,21 +351,11 @@ class AttentionFusionTest {
 
     @Test
     void aStepThatRecomputesItsActivationsHasNoScoresAfterThePass() {
-        int context = 12;
-        TransformerConfig config = TransformerConfig.builder()
-                .vocabSize(40)
-                .contextLength(context)
-                .dModel(16)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(24)
-                .attention("plain")
-                .build()
-                .withCheckpointing(CheckpointPolicy.recursive());
+        TransformerConfig config = tiny(ModelEdition.SPRING_2025).withCheckpointing(CheckpointPolicy.recursive());
         try (var step = new LanguageModelStep(config, Precision.FP32, Device.cpu())) {
             Program fused = FusionPasses.fuseAttention(step.record(), Device.cpu());
             assertEquals(2, calls(fused, BACKWARD));
-            assertStoresNoScores(fused, context, context);
+            assertStoresNoScores(fused, CONTEXT, CONTEXT);
             Tensor[] batch = step.batch();
             double[] errors = errors(inDoubles(step.apply(batch)), new Interpreter(fused).run(batch));
             assertTrue(Arrays.stream(errors).allMatch(error -> error < 5e-6), Arrays.toString(errors));

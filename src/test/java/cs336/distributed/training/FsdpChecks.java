@@ -99,10 +99,6 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         }
     }
 
-    private interface FsdpCheck {
-        void run() throws Exception;
-    }
-
     @Override
     public LinkedHashMap<String, String> run(ProcessGroup all, FsdpTask task) {
         group = all;
@@ -140,22 +136,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         return wrong;
     }
 
-    private void each(String name, FsdpCheck check) {
-        wrong.put(name, "");
-        try (var scope = MemoryScope.open()) {
-            check.run();
-        } catch (Exception | AssertionError e) {
-            String at = Arrays.stream(e.getStackTrace())
-                    .filter(frame -> frame.getClassName().startsWith("cs336"))
-                    .limit(4)
-                    .toList()
-                    .toString();
-            wrong.put(name, "rank " + group.rank() + ": " + e + " at " + at + "\n");
-            if (group.failure() != null) {
-                throw new IllegalStateException(name + ": " + e, e);
-            }
-        }
-        group.barrier();
+    private void each(String name, RankChecks.RankCheck check) {
+        RankChecks.run(name, check, group, wrong);
     }
 
     private static void require(boolean holds, String failure) {

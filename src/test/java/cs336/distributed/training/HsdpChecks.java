@@ -33,7 +33,6 @@ import java.io.Serializable;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -71,10 +70,6 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     private long seed;
     private Path folder;
 
-    private interface HsdpCheck {
-        void run() throws Exception;
-    }
-
     @Override
     public LinkedHashMap<String, String> run(ProcessGroup all, HsdpTask task) {
         group = all;
@@ -104,22 +99,8 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         return wrong;
     }
 
-    private void each(String name, HsdpCheck check) {
-        wrong.put(name, "");
-        try (var scope = MemoryScope.open()) {
-            check.run();
-        } catch (Exception | AssertionError e) {
-            String at = Arrays.stream(e.getStackTrace())
-                    .filter(frame -> frame.getClassName().startsWith("cs336"))
-                    .limit(4)
-                    .toList()
-                    .toString();
-            wrong.put(name, "rank " + group.rank() + ": " + e + " at " + at + "\n");
-            if (group.failure() != null) {
-                throw new IllegalStateException(name + ": " + e, e);
-            }
-        }
-        group.barrier();
+    private void each(String name, RankChecks.RankCheck check) {
+        RankChecks.run(name, check, group, wrong);
     }
 
     private static TransformerConfig config(ModelEdition edition) {
@@ -202,6 +183,13 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             }
             requireClose(expected, shard.grad(), EXACT, "gradient of " + name);
         });
+    }
+
+    private void requireSameBackward(NnModule alone, FullyShardedDataParallel fsdp, Batches.Batch batch) {
+        backward(fsdp, batch);
+        fsdp.finishGradientSynchronization();
+        backward(alone, batch);
+        requireSameGradients(alone, fsdp, 2);
     }
 
     private void invalidReplicas() {
@@ -550,11 +538,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                 try (var fsdp = new FullyShardedDataParallel(model, group, HSDP)) {
                     Batches batches = batches();
                     for (int step = 0; step < 2; step++) {
-                        Batches.Batch batch = batches.next();
-                        backward(fsdp, batch);
-                        fsdp.finishGradientSynchronization();
-                        backward(alone, batch);
-                        requireSameGradients(alone, fsdp, 2);
+                        requireSameBackward(alone, fsdp, batches.next());
                     }
                 }
             }
@@ -569,11 +553,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                 var fsdp = new FullyShardedDataParallel(model, group, HSDP)) {
             Batches batches = batches();
             for (int step = 0; step < 3; step++) {
-                Batches.Batch batch = batches.next();
-                backward(fsdp, batch);
-                fsdp.finishGradientSynchronization();
-                backward(alone, batch);
-                requireSameGradients(alone, fsdp, 2);
+                requireSameBackward(alone, fsdp, batches.next());
             }
         }
     }
