@@ -87,7 +87,7 @@ public final class BenchmarkingFigures {
                 .level(1, "as fast")
                 .size(960, 340)
                 .figure(
-                        "benchmarking-beside-pytorch",
+                        "benchmarking-compared-with-pytorch",
                         "Median time from Java over that of PyTorch eager from Python, for each size of the model and"
                                 + " each pass, measured in one run");
     }

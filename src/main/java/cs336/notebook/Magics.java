@@ -26,7 +26,7 @@ public final class Magics {
     private static final double NANOS = 1e9;
     private static final double MILLIS = 1e3;
 
-    /** What to write instead of the magics of other kernels. */
+    /** The alternatives to magics of other kernels. */
     private static final Map<String, String> INSTEAD = Map.ofEntries(
             Map.entry("timeit", "use %time, or Benchmark and Stopwatch, which warm up and repeat"),
             Map.entry("matplotlib", "figures are shown without it"),

@@ -10,8 +10,9 @@ import java.io.PrintStream;
 import java.nio.file.Path;
 
 /**
- * What native code and child processes print to this process's standard output, such as {@code torch.print}. It goes
- * into a pipe, from which a thread copies it to {@code System.out}, the output of the cell.
+ * The output that native code and child processes print to this process's standard output, such as that of
+ * {@code torch.print}. It goes into a pipe, from which a thread copies it to {@code System.out}, the output of the
+ * cell.
  */
 final class NativeOutput {
     private static final int STDOUT = 1;

@@ -10,7 +10,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Where the backward pass of a {@link Partition} gets the values of the forward pass that it reads.
+ * The sources from which the backward pass of a {@link Partition} gets the values of the forward pass that it reads.
  *
  * @param inputs the inputs of the function, which are in memory anyway
  * @param saved the values that the forward pass stores for it
