@@ -98,6 +98,7 @@ final class ClientConnection extends JupyterConnection {
 
     /** JupyterLab sends the id of the cell, and those of the cells that were deleted since the last request. */
     private static void beginCell(WidgetComms widgets, Message<ExecuteRequest> request) {
+        widgets.setMessageContext(request);
         Map<String, Object> metadata = request.getNonNullMetadata();
         if (metadata.get("deletedCells") instanceof List<?> deleted) {
             deleted.forEach(cell -> widgets.forget(String.valueOf(cell)));

@@ -174,6 +174,12 @@ public abstract class Control<T> extends Widget {
     }
 
     @Override
+    public void close() {
+        super.close();
+        parts().forEach(Widget::close);
+    }
+
+    @Override
     final List<Widget> parts() {
         return List.of(layout, style);
     }

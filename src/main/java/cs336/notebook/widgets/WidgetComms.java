@@ -13,6 +13,8 @@ import io.github.spencerpark.jupyter.messages.comm.CommCloseCommand;
 import io.github.spencerpark.jupyter.messages.comm.CommMsgCommand;
 import io.github.spencerpark.jupyter.messages.comm.CommOpenCommand;
 import io.github.spencerpark.jupyter.messages.publish.PublishError;
+import io.github.spencerpark.jupyter.messages.reply.CommInfoReply;
+import io.github.spencerpark.jupyter.messages.request.CommInfoRequest;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -177,6 +179,29 @@ public final class WidgetComms extends CommManager {
                 environment,
                 message,
                 () -> unregisterComm(required(message.getContent().getCommID())));
+    }
+
+    @Override
+    public void handleCommInfoRequest(ReplyEnvironment environment, Message<CommInfoRequest> message) {
+        environment.setBusyDeferIdle();
+        String target = message.getContent().getTargetName();
+        Map<String, CommInfoReply.CommInfo> open = new HashMap<>();
+        for (Comm comm : this) {
+            if (target == null || target.equals(comm.getTargetName())) {
+                open.put(comm.getID(), new CommInfoReply.CommInfo(comm.getTargetName()));
+            }
+        }
+        environment.reply(new OpenComms(open));
+    }
+
+    /** A reply with a status, without which JupyterLab ignores it. */
+    private static final class OpenComms extends CommInfoReply {
+        @SuppressWarnings("unused") // serialized into the message
+        private final String status = "ok";
+
+        private OpenComms(Map<String, CommInfo> open) {
+            super(open);
+        }
     }
 
     private static String required(String id) {
