@@ -60,7 +60,8 @@ class ArchitectureTest {
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));
         direct.put("site", List.of("writeup"));
-        direct.put("notebook", List.of("figures", "writeup", "compile"));
+        direct.put("notebook.widgets", List.of("charts"));
+        direct.put("notebook", List.of("figures", "writeup", "compile", "notebook.widgets"));
         direct.put("", List.of("notebook", "site", "train"));
 
         var all = new LinkedHashMap<String, Set<String>>();
