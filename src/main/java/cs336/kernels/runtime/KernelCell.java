@@ -10,6 +10,7 @@ import cs336.bench.Metric;
 import cs336.bench.Project;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
+import cs336.bench.Status;
 import cs336.kernels.runtime.KernelLog.KernelLogEntry;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -110,8 +111,8 @@ public final class KernelCell {
     }
 
     /**
-     * Runs the kernels on a GPU, or returns the stored execution without one. If the environment variable
-     * {@value #STORE} is set, the result of the GPU is stored.
+     * Runs the kernels on a GPU. Returns the stored execution without one, or if the GPU has too little memory. If the
+     * environment variable {@value #STORE} is set, the result of the GPU is stored.
      *
      * @param kernels launches the kernels and returns the outputs
      * @throws IllegalStateException if an output differs from the reference by more than rounding errors
@@ -120,9 +121,17 @@ public final class KernelCell {
         if (!device.isCuda()) {
             return stored(Project.path(STORED.toString()));
         }
-        Provenance provenance = Provenance.of(device);
-        KernelRun run = measure(device, provenance, kernels);
         String folder = System.getenv(STORE);
+        Provenance provenance = Provenance.of(device);
+        KernelRun run;
+        try {
+            run = measure(device, provenance, kernels);
+        } catch (RuntimeException e) {
+            if (folder == null && Status.of(e) == Status.OOM) {
+                return stored(Project.path(STORED.toString()));
+            }
+            throw e;
+        }
         if (folder != null) {
             store(run, Measurements.of(Path.of(folder), provenance.machine(), PROBLEM), provenance);
         }
