@@ -86,9 +86,10 @@ public final class CompiledStep implements AutoCloseable {
     /** Lets AdamW store the 16-bit weights of the forward pass and read 16-bit gradients. */
     private record AdamWCasts(AdamW optimizer, boolean readsNarrowGradients) implements MasterWeights {
         @Override
-        public Tensor copy(String name, DType dtype) {
-            boolean isStored = dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
-            return isStored && optimizer.parameters().containsKey(name) ? optimizer.copy(name, dtype) : null;
+        public List<Tensor> copies(List<String> names, DType dtype) {
+            boolean areStored = (dtype == DType.BFLOAT16 || dtype == DType.FLOAT16)
+                    && optimizer.parameters().keySet().containsAll(names);
+            return areStored ? optimizer.copies(names, dtype) : null;
         }
     }
 

@@ -47,15 +47,28 @@ public record Program(
         return outside;
     }
 
-    /** Returns for each output whether it shares its storage with an input, a constant or an earlier output. */
+    /** Returns for each output whether it shares memory with an input, a constant or an earlier output. */
     public boolean[] sharedOutputs() {
-        Set<ProgramValue> storages = outside();
+        Set<ProgramValue> outside = outside();
         boolean[] isShared = new boolean[outputs.size()];
         for (int i = 0; i < isShared.length; i++) {
             View output = outputs.get(i);
-            isShared[i] = output != null && !storages.add(output.value().root());
+            isShared[i] = output != null
+                    && (outside.contains(output.value().root())
+                            || outputs.subList(0, i).stream().anyMatch(earlier -> overlap(earlier, output)));
         }
         return isShared;
+    }
+
+    /** Returns whether two outputs may have an element in common. */
+    private static boolean overlap(View a, View b) {
+        if (a == null || a.value().root() != b.value().root()) {
+            return false;
+        }
+        boolean haveSameUnit = a.layout().dtype() == b.layout().dtype();
+        return !haveSameUnit
+                || a.layout().offset() < b.layout().end()
+                        && b.layout().offset() < a.layout().end();
     }
 
     /** Returns this program with other operations. */
