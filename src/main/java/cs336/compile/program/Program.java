@@ -1,6 +1,7 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -69,6 +70,22 @@ public record Program(
         return !haveSameUnit
                 || a.layout().offset() < b.layout().end()
                         && b.layout().offset() < a.layout().end();
+    }
+
+    /**
+     * Returns for each output the number of operations after which it is complete; 0 for an output that no operation
+     * computes, or that does not exist.
+     */
+    public int[] completions() {
+        Map<ProgramValue, Integer> after = new HashMap<>();
+        for (int i = 0; i < operations.size(); i++) {
+            for (ProgramValue created : operations.get(i).creates()) {
+                after.put(created, i + 1);
+            }
+        }
+        return outputs.stream()
+                .mapToInt(output -> output == null ? 0 : after.getOrDefault(output.value(), 0))
+                .toArray();
     }
 
     /** Returns this program with other operations. */
