@@ -55,12 +55,13 @@ class ArchitectureTest {
         direct.put("compile", List.of("compile.fuse", "distributed.training"));
         direct.put("train", List.of("checkpoints", "compile"));
         direct.put("distributed.bench", List.of("checkpoints", "compile", "distributed.launch", "profile.memory"));
+        direct.put("planner", List.of("distributed.bench"));
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));
         direct.put("site", List.of("writeup"));
         direct.put("notebook.widgets", List.of("charts"));
         direct.put("notebook", List.of("figures", "writeup", "compile", "notebook.widgets"));
-        direct.put("", List.of("notebook", "site", "train"));
+        direct.put("", List.of("notebook", "planner", "site", "train"));
 
         var all = new LinkedHashMap<String, Set<String>>();
         direct.forEach((name, others) -> {

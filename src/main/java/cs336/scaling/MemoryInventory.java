@@ -43,6 +43,11 @@ public record MemoryInventory(String name, List<TensorMemory> tensors) {
         return tensors.stream().mapToLong(TensorMemory::bytes).sum();
     }
 
+    /** Returns the bytes that PyTorch's allocator for CUDA counts, see {@link TensorMemory#allocatedBytes}. */
+    public long allocatedBytes() {
+        return tensors.stream().mapToLong(TensorMemory::allocatedBytes).sum();
+    }
+
     private record InventoryRow(
             String tensor,
             String shape,

@@ -1,6 +1,7 @@
 package cs336.scaling;
 
 import cs336.torch.DType;
+import java.util.Locale;
 
 /**
  * Tensors of one kind, for memory accounting.
@@ -10,15 +11,79 @@ import cs336.torch.DType;
  * @param dtype type of their elements
  * @param count number of tensors
  * @param elements number of elements of each tensor
+ * @param purpose what the tensors are for
  */
-public record TensorMemory(String name, String shape, DType dtype, long count, long elements) {
+public record TensorMemory(String name, String shape, DType dtype, long count, long elements, TensorPurpose purpose) {
+    private static final long SMALLEST_BLOCK = 512;
+    private static final long SMALL_REQUEST = 1 << 20; // up to this size a block comes from a small segment
+    private static final long LARGE_SEGMENT = 20 << 20;
+    private static final long OWN_SEGMENT = 10 << 20; // from this size on a block gets a segment of its own
+    private static final long SEGMENT_ROUNDING = 2 << 20;
+    private static final long KEPT_REMAINDER = 1 << 20; // the rest of a segment is not split off up to this size
+
+    /** What a tensor is for; the categories of a memory plan. */
+    public enum TensorPurpose {
+        /** Parameters, and autocast's casts of them. */
+        PARAMETERS,
+        GRADIENTS,
+        OPTIMIZER_STATE,
+        /** What the blocks save for the backward pass, and temporary tensors of both passes. */
+        ACTIVATIONS,
+        LOGITS_AND_LOSS,
+        /** Memory that libraries take from PyTorch's allocator. */
+        WORKSPACES,
+        /** Gathered parameters, and gradients before they are reduced. */
+        COMMUNICATION_BUFFERS;
+
+        /** Returns the name in words, such as {@code logits and loss}. */
+        @Override
+        public String toString() {
+            return name().toLowerCase(Locale.ROOT).replace('_', ' ');
+        }
+    }
+
+    /** Creates tensors that are {@link TensorPurpose#ACTIVATIONS}. */
+    public TensorMemory(String name, String shape, DType dtype, long count, long elements) {
+        this(name, shape, dtype, count, elements, TensorPurpose.ACTIVATIONS);
+    }
+
+    /** Returns the same tensors with another purpose. */
+    public TensorMemory as(TensorPurpose other) {
+        return new TensorMemory(name, shape, dtype, count, elements, other);
+    }
+
     /** Returns the size of all {@code count} tensors in bytes. */
     public long bytes() {
         return Math.multiplyExact(Math.multiplyExact(count, elements), (long) dtype.bytes());
     }
 
+    /**
+     * Returns the bytes that PyTorch's caching allocator for CUDA counts for the tensors, if each block is cut from a
+     * new segment. Sizes are rounded up to 512 bytes. A block from 10 MiB on has a segment of its own, a multiple of 2
+     * MiB; smaller blocks above 1 MiB share segments of 20 MiB. If at most 1 MiB of a segment remains, the last block
+     * gets it.
+     *
+     * <p>Source: {@code c10/cuda/CUDACachingAllocator.cpp} of PyTorch.
+     */
+    public long allocatedBytes() {
+        long block = roundedUp(elements * dtype.bytes(), SMALLEST_BLOCK);
+        if (block <= SMALL_REQUEST) {
+            return count * block;
+        }
+        boolean own = block >= OWN_SEGMENT;
+        long segment = own ? roundedUp(block, SEGMENT_ROUNDING) : LARGE_SEGMENT;
+        long blocks = segment / block;
+        long remainder = segment - blocks * block;
+        long last = remainder <= KEPT_REMAINDER ? remainder : 0;
+        return Math.addExact(Math.multiplyExact(count, block), count / blocks * last);
+    }
+
+    private static long roundedUp(long bytes, long unit) {
+        return (bytes + unit - 1) / unit * unit;
+    }
+
     /** Returns the same kind of tensor with n times the count. */
     TensorMemory times(long n) {
-        return new TensorMemory(name, shape, dtype, n * count, elements);
+        return new TensorMemory(name, shape, dtype, n * count, elements, purpose);
     }
 }

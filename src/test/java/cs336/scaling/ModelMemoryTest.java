@@ -197,15 +197,61 @@ class ModelMemoryTest {
                 memory.peak(Pass.STEP).bytes());
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "2025, rmsnorm-fused, plain, bf16",
+        "2024, layernorm, plain, fp32",
+        "2025, rmsnorm, flash, fp32",
+        "2025, layernorm, flash, bf16",
+        "2025, rmsnorm-fused, sdpa, bf16",
+    })
+    void otherNormalizationsAndAttentionsAreCountedTensorByTensor(
+            int year, String normalization, String attention, String dtype) {
+        TransformerConfig config = config(year, 64, 2, 2, 256, 300, 64)
+                .withNormalization(normalization)
+                .withAttention(attention);
+        var counted = new ModelMemory(config, 2, DType.parse(dtype), DeviceKind.CPU);
+        for (Pass pass : new Pass[] {Pass.FORWARD_GRAPH, Pass.STEP}) {
+            MemoryRecord record = PassMemory.of(config, Device.cpu())
+                    .batch(2)
+                    .precision(Precision.parse(dtype))
+                    .record(pass);
+            MemoryPhase forward = record.phase("forward", 1);
+            long measured = record.bytes(record.peakEvent(forward.from(), record.events()));
+            assertEquals(measured, counted.peak(pass).bytes(), SCALARS * 6, pass.toString());
+            if (pass == Pass.FORWARD_GRAPH) {
+                long kept = record.breakdown(forward.until() - 1).get(MemoryCategory.ACTIVATIONS);
+                assertEquals(kept, counted.keptBytes(), SCALARS * 4);
+            }
+        }
+    }
+
+    @Test
+    void aLossInChunksReplacesTheLogitsByTwoGradients() {
+        TransformerConfig config = config(2025, 64, 2, 2, 256, 5000, 64);
+        var whole = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CUDA);
+        var chunks = new ModelMemory(config, 2, DType.FLOAT32, DeviceKind.CUDA, DType.FLOAT32, 16);
+        long n = 2L * 64;
+        assertEquals(4 * (2 * n * 5000 - 64 * 5000), whole.keptBytes() - chunks.keptBytes());
+        assertTrue(chunks.peak(Pass.STEP).bytes() < whole.peak(Pass.STEP).bytes());
+    }
+
+    @Test
+    void theAllocatorRoundsLargeBlocksToSegments() {
+        assertEquals(3 * 512, new TensorMemory("small", "", DType.FLOAT32, 3, 100).allocatedBytes());
+        assertEquals(26L << 20, new TensorMemory("25 MiB", "", DType.FLOAT32, 1, 25 << 18).allocatedBytes());
+        assertEquals(24L << 20, new TensorMemory("24 MiB", "", DType.FLOAT32, 1, 24 << 18).allocatedBytes());
+        long quarter = (9L << 20) + (3L << 18); // 9.75 MiB: two fill a segment of 20 MiB, and half a MiB remains
+        assertEquals(20L << 20, new TensorMemory("9.75 MiB", "", DType.FLOAT32, 2, quarter / 4).allocatedBytes());
+    }
+
     @Test
     void unsupportedModelsAreRejected() {
-        TransformerConfig flash = config(2025, 64, 2, 2, 256, 500, 64).withAttention("flash");
-        assertEquals(
-                "only the memory of rmsnorm and plain attention is predicted, not of rmsnorm and flash",
-                assertThrows(
-                                IllegalArgumentException.class,
-                                () -> new ModelMemory(flash, 2, DType.FLOAT32, DeviceKind.CPU))
-                        .getMessage());
+        TransformerConfig first = config(2025, 64, 2, 2, 256, 500, 64).withAttention("flash-first");
+        assertTrue(assertThrows(
+                        IllegalArgumentException.class, () -> new ModelMemory(first, 2, DType.FLOAT32, DeviceKind.CPU))
+                .getMessage()
+                .startsWith("the memory of rmsnorm with flash-first attention is not predicted"));
     }
 
     @Test

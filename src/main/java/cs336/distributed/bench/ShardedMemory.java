@@ -6,6 +6,7 @@ import cs336.distributed.training.Strategy;
 import cs336.scaling.MemoryInventory;
 import cs336.scaling.ModelMemory;
 import cs336.scaling.TensorMemory;
+import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -24,8 +25,6 @@ import java.util.List;
  * @param bucketBytes maximum bytes of gradients that wait to be copied into a bucket
  */
 public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long bucketBytes) {
-    private static final String GRADIENTS = "gradients of parameters";
-
     /** @throws IllegalArgumentException if ranks is below 1 */
     public ShardedMemory {
         ArgumentCheck.atLeast("ranks", 1, ranks);
@@ -53,6 +52,15 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
         return List.of(points().get(0), passes, points().get(2));
     }
 
+    /** Returns the tensors at the peak of a later step, whose passes run with the optimizer state in memory. */
+    public MemoryInventory peakOfStep() {
+        return model.candidates(Pass.FORWARD_BACKWARD).stream()
+                .map(this::withBuckets)
+                .map(passes -> new MemoryInventory(passes.name(), plus(passes.tensors(), optimizerState())))
+                .max(Comparator.comparingLong(MemoryInventory::allocatedBytes))
+                .orElseThrow();
+    }
+
     private static List<TensorMemory> plus(List<TensorMemory> tensors, TensorMemory... more) {
         var all = new ArrayList<>(tensors);
         all.addAll(List.of(more));
@@ -61,17 +69,19 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
 
     private MemoryInventory withBuckets(MemoryInventory inventory) {
         var tensors = new ArrayList<TensorMemory>();
-        tensors.add(gradients());
+        long bytes = 0;
+        long largest = bucketBytes; // a larger gradient has a bucket of its own
         for (TensorMemory tensor : inventory.tensors()) {
-            boolean waiting = tensor.name().equals(GRADIENTS);
-            tensors.add(
-                    waiting
-                            ? fp32(
-                                    "gradients waiting for their bucket",
-                                    "",
-                                    Math.min(tensor.elements(), bucketBytes / 4))
-                            : tensor);
+            if (tensor.purpose() == TensorPurpose.GRADIENTS) {
+                bytes += tensor.bytes();
+                largest = Math.max(largest, tensor.elements() * tensor.dtype().bytes());
+            } else {
+                tensors.add(tensor);
+            }
         }
+        tensors.add(gradients());
+        tensors.add(fp32("gradients waiting for their bucket", "", Math.min(bytes, largest) / 4)
+                .as(TensorPurpose.COMMUNICATION_BUFFERS));
         return new MemoryInventory(inventory.name(), tensors);
     }
 
@@ -80,13 +90,14 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
     }
 
     private TensorMemory gradients() {
-        return fp32("gradients, in buckets", "P", count());
+        return fp32("gradients, in buckets", "P", count()).as(TensorPurpose.GRADIENTS);
     }
 
     private TensorMemory optimizerState() {
-        return sharded
-                ? fp32("moments of AdamW, this rank's shard", "2P / n", (2 * count() + ranks - 1) / ranks)
-                : fp32("moments of AdamW", "2P", 2 * count());
+        return (sharded
+                        ? fp32("moments of AdamW, this rank's shard", "2P / n", (2 * count() + ranks - 1) / ranks)
+                        : fp32("moments of AdamW", "2P", 2 * count()))
+                .as(TensorPurpose.OPTIMIZER_STATE);
     }
 
     private static TensorMemory fp32(String name, String shape, long numbers) {

@@ -44,7 +44,7 @@ public final class CheckpointingWorkload implements Workload {
      * @throws IllegalArgumentException if the policy is unknown, or needs a prediction that does not exist
      */
     static Case of(ModelCase of, String policy, int warmup, int steps) {
-        boolean predicted = isPredicted(of.model().config());
+        boolean predicted = ModelMemory.isPredicted(of.model().config());
         if (!policy.matches(BUDGET)) {
             CheckpointPolicy.parse(policy);
         } else if (!predicted) {
@@ -62,10 +62,6 @@ public final class CheckpointingWorkload implements Workload {
         return predicted ? c.yields(PREDICTED_PEAK) : c;
     }
 
-    private static boolean isPredicted(TransformerConfig config) {
-        return config.normalization().equals("rmsnorm") && config.attention().equals("plain");
-    }
-
     @Override
     public void run(Case c, Consumer<Samples> record) {
         Device device = Device.parse(c.text("device"));
@@ -73,7 +69,7 @@ public final class CheckpointingWorkload implements Workload {
         Pass pass = Pass.parse(c.text("pass"));
         int batch = c.integer("batch");
         TransformerConfig config = config(c, precision, device);
-        if (isPredicted(config)) {
+        if (ModelMemory.isPredicted(config)) {
             record.accept(Samples.once(
                     PREDICTED_PEAK,
                     memory(config, batch, precision, device).peak(pass).bytes()));

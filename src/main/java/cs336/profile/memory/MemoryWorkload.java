@@ -58,11 +58,7 @@ public final class MemoryWorkload implements Workload {
                         .map(MemoryWorkload::atPeak)
                         .toArray(Metric[]::new))
                 .yields(KEPT, LARGEST_ALLOCATION, RESIDUAL_STREAM);
-        return isPredicted(of.model().config()) ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
-    }
-
-    private static boolean isPredicted(TransformerConfig config) {
-        return config.normalization().equals("rmsnorm") && config.attention().equals("plain");
+        return ModelMemory.isPredicted(of.model().config()) ? c.yields(PREDICTED_PEAK, PREDICTED_KEPT) : c;
     }
 
     private static Metric atPeak(MemoryCategory category) {
@@ -103,7 +99,7 @@ public final class MemoryWorkload implements Workload {
                         .mapToLong(Allocation::bytes)
                         .min()
                         .orElse(0)));
-        if (isPredicted(config)) {
+        if (ModelMemory.isPredicted(config)) {
             var predicted = new ModelMemory(config, batch, autocast(precision), device.kind());
             record.accept(Samples.once(PREDICTED_PEAK, predicted.peak(pass).bytes()));
             record.accept(Samples.once(PREDICTED_KEPT, pass == Pass.FORWARD ? 0 : predicted.keptBytes()));

@@ -1,0 +1,201 @@
+package cs336.planner;
+
+import cs336.basics.ModelEdition;
+import cs336.basics.ModelSize;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Measurements;
+import cs336.bench.Pass;
+import cs336.bench.Precision;
+import cs336.bench.Project;
+import cs336.bench.Status;
+import cs336.checkpointing.CheckpointPolicy;
+import cs336.distributed.bench.FsdpMode;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
+
+/**
+ * The stored measurements of this project's models on H200 GPUs that a {@link StepPlan} describes: peak memory, step
+ * time, and cases that ran out of memory. Measurements of other programs, such as those in {@code peers/}, are not
+ * among them.
+ */
+public final class StoredCases {
+    /** Files with the peak of one GPU, and their folder. */
+    private static final Map<String, String> ONE_GPU = Map.of(
+            "benchmarking_script", "h200",
+            "benchmarking_mixed_precision", "h200",
+            "benchmarking_warmup", "h200",
+            "normalization_benchmarking", "h200",
+            "torch_compile", "h200",
+            "memory_profiling", "h200",
+            "gradient_checkpointing", "h200");
+
+    private static final String FSDP = "fsdp_accounting";
+    private static final String FSDP_MACHINE = "h200-x2";
+
+    private static final Set<String> NORMALIZATIONS = Set.of("rmsnorm-fused", "layernorm");
+    private static final Set<String> ATTENTIONS = Set.of("flash", "sdpa");
+    private static final Pattern DIMENSIONS = Pattern.compile("d(\\d+)-ff(\\d+)-l(\\d+)-h(\\d+)-v(\\d+)");
+
+    private StoredCases() {}
+
+    /** How the operators of a stored case were launched. */
+    public enum Launching {
+        /** Operator by operator. */
+        EAGER("eager"),
+        /** As one CUDA graph. */
+        GRAPH("graph"),
+        /** As one CUDA graph with generated kernels. */
+        FUSED("fused");
+
+        private final String suffix;
+
+        Launching(String suffix) {
+            this.suffix = suffix;
+        }
+    }
+
+    /**
+     * A stored case.
+     *
+     * @param file name of the file of measurements, without extension
+     * @param plan the plan that describes it
+     * @param launching how its operators were launched
+     * @param peakBytes measured peak memory of the fullest GPU; null if it was not measured
+     * @param stepMs measured median time in ms; null if it was not measured
+     * @param outOfMemory whether it ran out of memory
+     */
+    public record StoredCase(
+            String file, StepPlan plan, Launching launching, Long peakBytes, Double stepMs, boolean outOfMemory) {}
+
+    /**
+     * Returns all stored cases, in the order of their files.
+     *
+     * @throws IOException if a file cannot be read
+     */
+    public static List<StoredCase> all() throws IOException {
+        var cases = new ArrayList<StoredCase>();
+        for (String file : ONE_GPU.keySet().stream().sorted().toList()) {
+            read(ONE_GPU.get(file), file, "peak-memory", cases);
+        }
+        read(FSDP_MACHINE, FSDP, "peak", cases);
+        return cases;
+    }
+
+    /**
+     * Returns the stored cases of a plan whose operators were launched one by one.
+     *
+     * @throws IOException if a file cannot be read
+     */
+    public static List<StoredCase> of(StepPlan plan) throws IOException {
+        return all().stream()
+                .filter(stored -> stored.launching == Launching.EAGER && stored.plan.equals(plan))
+                .toList();
+    }
+
+    private static void read(String machine, String file, String peak, List<StoredCase> cases) throws IOException {
+        Path path = Project.path("data/measurements/" + machine + "/" + file + ".csv");
+        Table table = Measurements.read(path);
+        int parameters = table.columnIndex("metric"); // columns before it identify the case
+        Map<List<String>, List<Row>> grouped = new LinkedHashMap<>();
+        for (int i = 0; i < table.rowCount(); i++) {
+            Row row = table.row(i);
+            var key = new ArrayList<String>();
+            for (int column = 0; column < parameters; column++) {
+                key.add(text(row, table.column(column).name()));
+            }
+            grouped.computeIfAbsent(key, k -> new ArrayList<>()).add(row);
+        }
+        for (List<Row> rows : grouped.values()) {
+            StepPlan plan = plan(rows.get(0));
+            if (plan == null) {
+                continue;
+            }
+            Long peakBytes = null;
+            Double stepMs = null;
+            boolean outOfMemory = false;
+            for (Row row : rows) {
+                boolean measured = text(row, "status").equals(Status.OK.toString());
+                outOfMemory |= text(row, "status").equals(Status.OOM.toString());
+                if (measured && text(row, "metric").equals(peak)) {
+                    peakBytes = Math.round(row.getNumber("max"));
+                }
+                if (measured && text(row, "metric").equals("total")) {
+                    stepMs = row.getNumber("median");
+                }
+            }
+            cases.add(new StoredCase(file, plan, launching(rows.get(0)), peakBytes, stepMs, outOfMemory));
+        }
+    }
+
+    private static String text(Row row, String column) {
+        return row.columnNames().contains(column) ? String.valueOf(row.getObject(column)) : "";
+    }
+
+    private static Launching launching(Row row) {
+        for (String part : text(row, "implementation").split("\\+")) {
+            for (Launching launching : Launching.values()) {
+                if (launching.suffix.equals(part)) {
+                    return launching;
+                }
+            }
+        }
+        return Launching.EAGER;
+    }
+
+    /** Returns the plan of a stored case, or null if it is a case of another program. */
+    private static StepPlan plan(Row row) {
+        TransformerConfig config = config(text(row, "size"), text(row, "year"), Integer.parseInt(text(row, "context")));
+        for (String part : text(row, "implementation").split("\\+")) {
+            if (NORMALIZATIONS.contains(part)) {
+                config = config.withNormalization(part);
+            } else if (ATTENTIONS.contains(part)) {
+                config = config.withAttention(part);
+            } else if (part.equals("compiled")) {
+                config = config.withFusion(part);
+            } else if (!Set.of("plain", Launching.GRAPH.suffix, Launching.FUSED.suffix)
+                    .contains(part)) {
+                return null;
+            }
+        }
+        String policy = text(row, "checkpointing");
+        String pass = text(row, "pass");
+        StepPlan plan = StepPlan.of(
+                        policy.isEmpty() ? config : config.withCheckpointing(CheckpointPolicy.parse(policy)))
+                .withBatch(Integer.parseInt(text(row, "batch")))
+                .withPrecision(Precision.parse(text(row, "dtype")))
+                .withPass(pass.isEmpty() ? Pass.STEP : Pass.parse(pass));
+        String mode = text(row, "mode");
+        if (mode.isEmpty()) {
+            return plan;
+        }
+        FsdpMode division = FsdpMode.parse(mode);
+        StepPlan onAll = plan.withGpus(Integer.parseInt(text(row, "processes")), division)
+                .withLossRows(Integer.parseInt(text(row, "loss_rows")));
+        double bucketMb = row.getNumber("bucket_mb");
+        return bucketMb > 0 ? onAll.withBucketMb(bucketMb) : onAll;
+    }
+
+    private static TransformerConfig config(String size, String year, int context) {
+        ModelEdition edition = ModelEdition.ofYear(Integer.parseInt(year));
+        Matcher dimensions = DIMENSIONS.matcher(size);
+        if (!dimensions.matches()) {
+            return ModelSize.parse(size).config(edition, context);
+        }
+        return ModelSize.SMALL.config(edition, context).toBuilder()
+                .dModel(Integer.parseInt(dimensions.group(1)))
+                .dFf(Integer.parseInt(dimensions.group(2)))
+                .numLayers(Integer.parseInt(dimensions.group(3)))
+                .numHeads(Integer.parseInt(dimensions.group(4)))
+                .vocabSize(Integer.parseInt(dimensions.group(5)))
+                .build();
+    }
+}
