@@ -357,6 +357,7 @@ final class GemmMerging {
         long end = address(first.value());
         for (View view : ordered) {
             if (address(view.value()) != end
+                    || storage(view.value()) != storage(first.value())
                     || view.layout().dtype() != first.layout().dtype()) {
                 return null;
             }
@@ -375,6 +376,11 @@ final class GemmMerging {
 
     private long address(ProgramValue constant) {
         return constants.get(constant).data_ptr().address();
+    }
+
+    /** Returns the address of a constant's storage: the allocator may place two storages next to each other. */
+    private long storage(ProgramValue constant) {
+        return constants.get(constant).storage().data().address();
     }
 
     /** Concatenates matrices, which moves no bytes if one kernel computes all of them. */
