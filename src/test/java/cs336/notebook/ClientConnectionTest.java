@@ -42,7 +42,7 @@ import org.zeromq.ZMQ;
 public class ClientConnectionTest {
     private static final String KEY = "secret";
     private static final String DELIMITER = "<IDS|MSG>";
-    private static final int REPLY_MS = 30_000;
+    private static final int REPLY_MS = 120_000;
 
     /** Time in which a reply that must not be sent would arrive. */
     private static final int NO_REPLY_MS = 300;
