@@ -66,7 +66,7 @@ public record Provenance(
         String host = Device.cpu().productName() + " (" + cores + " cores)";
         String machine = device.isCuda() ? shortName(name) + (count > 1 ? "-x" + count : "") : "cpu-" + cores + "core";
         String full = device.isCuda() ? (count > 1 ? count + " × " : "") + name : host;
-        return new Provenance(machine, full, Versions.of(device), commitHere(), now(), host, loadAverage());
+        return new Provenance(machine, full, Versions.of(device), commitHere(), now(), host, loadNow());
     }
 
     /** Returns the same provenance with another machine name; null keeps the name. */
@@ -76,7 +76,7 @@ public record Provenance(
 
     /** Returns the same provenance with the current date and load. */
     public Provenance updated() {
-        return new Provenance(machine, device, versions, commit, now(), host, loadAverage());
+        return new Provenance(machine, device, versions, commit, now(), host, loadNow());
     }
 
     /** Returns whether files differed from the commit. */
@@ -95,9 +95,17 @@ public record Provenance(
         return Instant.now().truncatedTo(ChronoUnit.SECONDS).toString();
     }
 
-    private static String loadAverage() {
-        double load = ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage();
-        return load < 0 ? "" : String.format(Locale.ROOT, "%.2f", load);
+    /**
+     * Returns the number of processes that ran or waited for a core of this host, on average over the last minute;
+     * negative if unknown.
+     */
+    public static double loadAverage() {
+        return ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage();
+    }
+
+    private static String loadNow() {
+        double average = loadAverage();
+        return average < 0 ? "" : String.format(Locale.ROOT, "%.2f", average);
     }
 
     /** Returns the commit of the sources, see {@link #commit()}. */

@@ -1,6 +1,6 @@
 package cs336.notebook;
 
-import java.lang.management.ManagementFactory;
+import cs336.bench.Provenance;
 import java.util.Locale;
 
 /**
@@ -12,9 +12,7 @@ import java.util.Locale;
  */
 record HostLoad(double average, int cores) {
     static HostLoad now() {
-        return new HostLoad(
-                ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage(),
-                Runtime.getRuntime().availableProcessors());
+        return new HostLoad(Provenance.loadAverage(), Runtime.getRuntime().availableProcessors());
     }
 
     /** Returns a sentence about times measured under this load; empty if the cores suffice. */

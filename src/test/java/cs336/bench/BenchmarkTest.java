@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.Device;
@@ -23,14 +24,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 class BenchmarkTest {
-    private static final TransformerConfig TINY = TransformerConfig.builder()
-            .vocabSize(50)
-            .contextLength(16)
-            .dModel(32)
-            .numLayers(2)
-            .numHeads(2)
-            .dFf(64)
-            .build();
+    private static final TransformerConfig TINY = TinyConfig.create();
 
     private TransformerLM model;
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.Batches;
 import cs336.basics.GradScaler;
 import cs336.basics.Losses;
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.DType;
@@ -29,14 +30,7 @@ class PrecisionTest {
     void logitsHaveTheDtypeOfThePrecisionAndGradientsAreCloseToFp32(
             Precision precision, DType logitsType, double tolerance) {
         Torch.seed(4);
-        TransformerConfig config = TransformerConfig.builder()
-                .vocabSize(50)
-                .contextLength(16)
-                .dModel(32)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(64)
-                .build();
+        TransformerConfig config = TinyConfig.create();
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, cpu)) {
             double[] exact = gradients(model, Precision.FP32, DType.FLOAT32);

@@ -7,6 +7,7 @@ import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.ModelEdition;
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
@@ -21,18 +22,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Compiled steps that compute the loss for some tokens at a time. */
 class CompiledLossTest {
     private static final int STEPS = 6;
-    private static final TransformerConfig CONFIG = TransformerConfig.builder()
-            .edition(ModelEdition.SPRING_2025)
-            .vocabSize(50)
-            .contextLength(16)
-            .dModel(32)
-            .numLayers(2)
-            .numHeads(2)
-            .dFf(64)
-            .normalization("rmsnorm")
-            .attention("plain")
-            .build()
-            .withCheckpointing(CheckpointPolicy.blocks(1));
+    private static final TransformerConfig CONFIG =
+            TinyConfig.of(ModelEdition.SPRING_2025).withCheckpointing(CheckpointPolicy.blocks(1));
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})

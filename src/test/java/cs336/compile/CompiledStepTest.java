@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
@@ -22,14 +23,7 @@ import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
 class CompiledStepTest {
-    private static final TransformerConfig CONFIG = TransformerConfig.builder()
-            .vocabSize(50)
-            .contextLength(16)
-            .dModel(32)
-            .numLayers(2)
-            .numHeads(2)
-            .dFf(64)
-            .build();
+    private static final TransformerConfig CONFIG = TinyConfig.create();
 
     @Test
     void stepsOnTheCpuEqualThoseOfThePlainLoop() {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.ModelEdition;
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
@@ -22,15 +23,7 @@ class FrozenParametersTest {
 
     /** Returns all parameters after steps in which some of them are frozen at first or later. */
     private static double[] train(ModelEdition edition, boolean fuse) {
-        TransformerConfig config = TransformerConfig.builder()
-                .edition(edition)
-                .vocabSize(50)
-                .contextLength(16)
-                .dModel(32)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(64)
-                .build();
+        TransformerConfig config = TinyConfig.of(edition);
         Torch.seed(3);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(config, Device.cpu());

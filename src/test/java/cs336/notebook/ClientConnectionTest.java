@@ -243,22 +243,36 @@ public class ClientConnectionTest {
             input.setReceiveTimeOut(NO_REPLY_MS);
             shell.setReceiveTimeOut(NO_REPLY_MS);
             send(shell, request("execute_request", read));
-            List<String> prompt = receive(input);
+            String status = "";
             // The prompt is lost if the kernel does not know the input port's client yet; an interrupt ends the wait.
-            for (int attempt = 0; attempt < 100 && prompt == null; attempt++) {
-                send(control, request("interrupt_request", "{}"));
-                if (receive(shell) != null) {
-                    send(shell, request("execute_request", read));
+            // On a
+            // busy host an interrupt may end a cell that has asked for input since.
+            int interrupts = 0;
+            for (int attempt = 0; attempt < 100 && !status.equals("ok"); attempt++) {
+                List<String> prompt = receive(input);
+                List<String> reply;
+                if (prompt != null) {
+                    assertEquals(
+                            "input_request", json(prompt.get(1)).get("msg_type").getAsString());
+                    send(input, request("input_reply", "{\"value\": \"A\"}"));
+                    shell.setReceiveTimeOut(REPLY_MS);
+                    reply = receive(shell);
+                    shell.setReceiveTimeOut(NO_REPLY_MS);
+                    assertNotNull(reply, "the cell does not end");
+                } else {
+                    send(control, request("interrupt_request", "{}"));
+                    interrupts++;
+                    reply = receive(shell);
                 }
-                prompt = receive(input);
+                if (reply != null) {
+                    status = json(reply.get(4)).get("status").getAsString();
+                    assertTrue(status.equals("ok") || interrupts-- > 0, reply::toString);
+                    if (!status.equals("ok")) {
+                        send(shell, request("execute_request", read));
+                    }
+                }
             }
-            shell.setReceiveTimeOut(REPLY_MS);
-            assertNotNull(prompt, "the cell does not ask for input");
-            assertEquals("input_request", json(prompt.get(1)).get("msg_type").getAsString());
-            send(input, request("input_reply", "{\"value\": \"A\"}"));
-            List<String> reply = receive(shell);
-            assertNotNull(reply, "the cell does not end");
-            assertEquals("ok", json(reply.get(4)).get("status").getAsString());
+            assertEquals("ok", status, "no cell has read its input");
         }
     }
 

@@ -21,7 +21,7 @@ final class KernelClient implements AutoCloseable {
     static final String DELIMITER = "<IDS|MSG>";
 
     /** Time to wait for a reply. */
-    static final int REPLY_MS = 30_000;
+    static final int REPLY_MS = 120_000;
 
     private static final String KEY = "secret";
 

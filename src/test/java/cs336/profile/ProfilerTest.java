@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -29,14 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class ProfilerTest {
-    private static final TransformerConfig TINY = TransformerConfig.builder()
-            .vocabSize(50)
-            .contextLength(16)
-            .dModel(32)
-            .numLayers(2)
-            .numHeads(2)
-            .dFf(64)
-            .build();
+    private static final TransformerConfig TINY = TinyConfig.create();
 
     @TempDir
     private Path folder;

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -18,14 +19,7 @@ class RangeCostTest {
 
     @Test
     void rangesWithoutListenersTakeLessThanAThousandthOfASmallStep() {
-        TransformerConfig config = TransformerConfig.builder()
-                .vocabSize(50)
-                .contextLength(16)
-                .dModel(32)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(64)
-                .build();
+        TransformerConfig config = TinyConfig.create();
         try (var model = new TransformerLM(config, CPU);
                 var step = Benchmark.of(model).batch(2).step(Pass.STEP)) {
             RangeCost cost = RangeCost.of(CPU, step::run);

@@ -294,7 +294,8 @@ public final class DdpCommand extends LabCommand {
                         ranks.ranks(),
                         mode.name,
                         mode.bucketMb,
-                        rounds.round())))
+                        rounds.round(),
+                        0)))
                 .toList();
         List<String> labels = cases.stream().map(DdpBenchmark::label).toList();
         traced.forEach(label -> ArgumentCheck.oneOf("--trace-only", label, labels));

@@ -38,19 +38,6 @@ public record RankCase(
 
     static final String LOSS_ROWS = "loss_rows";
 
-    /** Creates a setup that keeps all logits in memory. */
-    public RankCase(
-            ModelOptions.Model model,
-            Precision precision,
-            CollectiveBackend backend,
-            int nodes,
-            int processes,
-            String mode,
-            double bucketMb,
-            int round) {
-        this(model, precision, backend, nodes, processes, mode, bucketMb, round, 0);
-    }
-
     /** Returns the case to store, which yields these metrics. */
     Case toCase(Metric... metrics) {
         return ModelCases.measuredHere(model, precision)

@@ -132,7 +132,8 @@ public final class ShardCommand extends LabCommand {
                         ranks.ranks(),
                         mode,
                         bucketSize,
-                        rounds.round())))
+                        rounds.round(),
+                        0)))
                 .toList();
     }
 }

@@ -105,7 +105,15 @@ class FsdpCommandTest extends CommandTest {
     @Test
     void memoryIsStoredBeforeAnyRoundIsTimed() throws IOException {
         var setup = new RankCase(
-                new ModelOptions.Model("tiny", SMALL, 1), Precision.FP32, CollectiveBackend.GLOO, 1, 1, "fsdp", 0, 1);
+                new ModelOptions.Model("tiny", SMALL, 1),
+                Precision.FP32,
+                CollectiveBackend.GLOO,
+                1,
+                1,
+                "fsdp",
+                0,
+                1,
+                0);
         var storage = new MeasurementFile(folder.toString(), "here", "early", false);
         var plan = new TrainingPlan(new ArrayList<>(List.of(FsdpBenchmark.caseOf(setup))), 0, 1, 0, storage);
         Path rendezvous = folder.resolve("rendezvous");
