@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.units.Progress;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.time.Duration;
@@ -150,7 +151,7 @@ public final class Sweep {
         }
 
         int failed = 0;
-        long start = System.nanoTime();
+        Progress measuring = Progress.start(toMeasure.size());
         for (int i = 0; i < toMeasure.size(); ) {
             try (var jvm = ChildJvm.start(Worker.class)) {
                 Status status;
@@ -161,11 +162,7 @@ public final class Sweep {
                     CaseOutcome outcome = run(c, jvm);
                     status = outcome.status;
                     store(c, outcome);
-                    Duration elapsed = Duration.ofNanos(System.nanoTime() - start);
-                    Duration left = elapsed.dividedBy(i).multipliedBy(toMeasure.size() - i);
-                    progress.printf(
-                            "%s · %s elapsed, about %s left%n",
-                            describe(outcome), hoursMinutesSeconds(elapsed), hoursMinutesSeconds(left));
+                    progress.printf("%s · %s%n", describe(outcome), measuring.times(i));
                 } while (leavesJvmUsable(status)
                         && i < toMeasure.size()
                         && mayShare(toMeasure.get(i - 1), toMeasure.get(i)));
@@ -212,8 +209,7 @@ public final class Sweep {
 
     private CaseOutcome endedEarly(List<Samples> samples, ChildJvm.Ending ending) {
         if (ending.timedOut()) {
-            return new CaseOutcome(
-                    Status.ERROR, "exceeded its time limit of " + hoursMinutesSeconds(timeLimit), samples);
+            return new CaseOutcome(Status.ERROR, "exceeded its time limit of " + Progress.time(timeLimit), samples);
         }
         if (ending.exitCode() == KILLED) {
             return new CaseOutcome(
@@ -265,10 +261,5 @@ public final class Sweep {
 
     private static String describe(int exitCode) {
         return exitCode > 128 ? "was ended by signal " + (exitCode - 128) : "ended early with exit code " + exitCode;
-    }
-
-    private static String hoursMinutesSeconds(Duration d) {
-        long s = Math.round(d.toMillis() / 1000.0);
-        return s < 3600 ? "%d:%02d".formatted(s / 60, s % 60) : "%d:%02d:%02d".formatted(s / 3600, s / 60 % 60, s % 60);
     }
 }

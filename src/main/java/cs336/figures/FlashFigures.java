@@ -10,6 +10,7 @@ import cs336.charts.Plot;
 import cs336.figures.TilePanel.TilePath;
 import cs336.numbers.MeasurementQuery;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.ToDoubleFunction;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
@@ -73,6 +74,25 @@ public final class FlashFigures {
                         new TilePanel("no mask, forward", full, TilePath.ALONG_KEYS, 3, true),
                         new TilePanel("causal, forward", causal, TilePath.ALONG_KEYS, 3, false),
                         new TilePanel("causal, backward", causal, TilePath.ALONG_QUERIES, 2, false)));
+    }
+
+    /** Draws tiles of QKᵀ, and in which order the thread block of the last queries visits them. */
+    public static Figure tiles(ScoreTiles tiles) {
+        String mask = tiles.causal() ? "causal mask" : "no mask";
+        long skipped = tiles.count(ScoreTiles.TileState.SKIPPED);
+        return new Figure(
+                "flash-tiles-" + tiles.queryTile() + "-" + mask.replace(' ', '-'),
+                String.format(
+                        Locale.ROOT,
+                        "The matrix of scores of %d tokens cut into %d × %d tiles, %s: %d tiles are skipped",
+                        tiles.queries(),
+                        tiles.rows(),
+                        tiles.columns(),
+                        mask,
+                        skipped),
+                420,
+                440,
+                List.of(new TilePanel(mask, tiles, TilePanel.TilePath.ALONG_KEYS, tiles.rows() - 1, true)));
     }
 
     /** Plots the time of each pass by context length in bf16, d 64. */

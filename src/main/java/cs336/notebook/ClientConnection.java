@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import cs336.notebook.widgets.WidgetComms;
+import cs336.units.Progress;
 import io.github.spencerpark.jupyter.channels.JupyterConnection;
 import io.github.spencerpark.jupyter.channels.ShellChannel;
 import io.github.spencerpark.jupyter.channels.ShellHandler;
@@ -103,9 +104,10 @@ final class ClientConnection extends JupyterConnection {
         if (metadata.get("deletedCells") instanceof List<?> deleted) {
             deleted.forEach(cell -> widgets.forget(String.valueOf(cell)));
         }
-        widgets.beginCell(
-                metadata.get("cellId") instanceof String cell ? cell : null,
-                request.getContent().isStdinEnabled());
+        // Runners such as nbconvert cannot answer the questions of a cell.
+        boolean attended = request.getContent().isStdinEnabled();
+        widgets.beginCell(metadata.get("cellId") instanceof String cell ? cell : null, attended);
+        Progress.inNotebook(attended);
     }
 
     /** Returns when the client sent a message; the end of time if the message does not say when. */

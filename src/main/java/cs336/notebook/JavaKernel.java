@@ -4,6 +4,7 @@ import cs336.bench.Project;
 import cs336.notebook.widgets.WidgetComms;
 import cs336.notebook.widgets.WidgetHost;
 import cs336.torch.ProcessEnd;
+import cs336.units.Progress;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
 import io.github.spencerpark.jupyter.kernel.LanguageInfo;
@@ -51,6 +52,7 @@ public final class JavaKernel extends BaseKernel {
      * @param frontEnd the destination of output; null for the Jupyter client that this kernel is connected to
      */
     JavaKernel(Imports imports, FrontEnd frontEnd) {
+        Progress.inNotebook(false);
         evaluator = new Evaluator(imports);
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
         insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));

@@ -2,7 +2,8 @@
  * Quantities with units, so that GB and GiB, or tokens and sequences, cannot be confused.
  *
  * <p>Read first: {@link cs336.units.Bytes}, {@link cs336.units.Bandwidth} and {@link cs336.units.Seconds}, which
- * convert into each other; {@link cs336.units.UnitFactors} for code that calculates with plain numbers.
+ * convert into each other; {@link cs336.units.UnitFactors} for code that calculates with plain numbers;
+ * {@link cs336.units.Progress}, which shows how much of a loop is done and how much time is left.
  *
  * <p>Uses no other package of the project.
  */

@@ -97,9 +97,7 @@ record CapturedOutput(String printed, Object value, Exception error) {
     }
 
     private String valueHtml(Renderer renderer) {
-        DisplayData data = value instanceof DisplayData || value instanceof CharSequence
-                ? rendered(renderer)
-                : html(value, renderer);
+        DisplayData data = withoutImage(renderer);
         if (data.hasDataForType(MIMEType.TEXT_HTML)) {
             return data.getData(MIMEType.TEXT_HTML).toString();
         }
@@ -113,8 +111,12 @@ record CapturedOutput(String printed, Object value, Exception error) {
         return "<pre>" + text + "</pre>";
     }
 
-    /** Returns the HTML form of a value alone, because rendering PNG takes longer; all forms if it has none. */
-    private static DisplayData html(Object value, Renderer renderer) {
+    /** Returns HTML and text, if there is HTML, because rendering an image takes longer; otherwise all forms. */
+    private DisplayData withoutImage(Renderer renderer) {
+        // Strings would become HTML as they are.
+        if (value instanceof DisplayData || value instanceof CharSequence) {
+            return rendered(renderer);
+        }
         DisplayData data = renderer.renderAs(value, "text/html");
         return data.hasDataForType(MIMEType.TEXT_HTML) ? data : renderer.render(value);
     }
@@ -123,9 +125,7 @@ record CapturedOutput(String printed, Object value, Exception error) {
     String text(Renderer renderer) {
         String shown = "";
         if (value != null) {
-            DisplayData data =
-                    value instanceof DisplayData own ? own : renderer.renderAs(value, MIMEType.TEXT_PLAIN.toString());
-            Object plain = data.getData(MIMEType.TEXT_PLAIN);
+            Object plain = withoutImage(renderer).getData(MIMEType.TEXT_PLAIN);
             shown = plain == null ? String.valueOf(value) : plain.toString();
         }
         return printed + shown + (error == null ? "" : error.toString());

@@ -1,6 +1,8 @@
 package cs336.notebook.widgets;
 
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -18,8 +20,10 @@ public final class Interaction implements AutoCloseable {
     /** The number of combinations that are computed in advance. */
     static final int MOST_COMBINATIONS = 64;
 
-    /** Time in which they are computed. A cell that is committed must take a small fraction of it. */
-    private static final long MOST_NANOS = 3_000_000_000L;
+    /** CPU time in which they are computed. It hardly depends on the load of the machine, unlike wall time. */
+    private static final long MOST_CPU_NANOS = 3_000_000_000L;
+
+    private static final long MOST_WALL_NANOS = 30_000_000_000L;
 
     private final List<Control<?>> controls;
     private final Callable<?> result;
@@ -101,7 +105,7 @@ public final class Interaction implements AutoCloseable {
             throw output.error();
         }
         computed.put(first, output);
-        complete = combinations() <= MOST_COMBINATIONS && computeAll(System.nanoTime() + MOST_NANOS);
+        complete = combinations() <= MOST_COMBINATIONS && computeAll();
         List<Widget> children = new ArrayList<>(controls);
         children.add(area);
         box = new VBox(children);
@@ -126,13 +130,17 @@ public final class Interaction implements AutoCloseable {
     }
 
     /** Computes the results of all combinations. Returns false if the time was too short. */
-    private boolean computeAll(long deadline) {
+    private boolean computeAll() {
+        ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+        long cpu = threads.getCurrentThreadCpuTime();
+        long wall = System.nanoTime();
         try {
             for (List<Integer> combination : allCombinations()) {
                 if (computed.containsKey(combination)) {
                     continue;
                 }
-                if (System.nanoTime() - deadline > 0) {
+                if (threads.getCurrentThreadCpuTime() - cpu > MOST_CPU_NANOS
+                        || System.nanoTime() - wall > MOST_WALL_NANOS) {
                     return false;
                 }
                 select(combination);

@@ -39,7 +39,11 @@ abstract sealed class OptionControl<T> extends Control<T> permits Dropdown, Opti
 
     @Override
     final String show(int index) {
-        return String.valueOf(options.get(index));
+        T option = options.get(index);
+        String text = String.valueOf(option);
+        return option instanceof Double || option instanceof Float
+                ? text.replaceFirst("\\.0(?=E|$)", "").replace('E', 'e')
+                : text;
     }
 
     @Override

@@ -51,7 +51,6 @@ public final class WidgetComms extends CommManager {
         this.renderer = renderer;
         this.host = host;
         comms = new ConcurrentHashMap<>();
-        registerTarget(CONTROL_TARGET, (manager, id, target, message) -> new ControlComm(id));
     }
 
     /**

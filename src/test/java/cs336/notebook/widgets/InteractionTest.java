@@ -12,6 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import cs336.charts.Figure;
 import cs336.notebook.Renderers;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
@@ -21,6 +22,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.knowm.xchart.XYChartBuilder;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.Table;
 
 /** Interactions where there is no widget manager. */
 class InteractionTest {
@@ -82,6 +86,28 @@ class InteractionTest {
         assertTrue(html.contains(">a&lt;b <select><option selected>x&amp;y</option><option>z</option></select>"), html);
         assertTrue(html.contains(">on <input type=\"checkbox\"></label>"), html);
         assertTrue(html.contains("aria-valuetext=\"0.1\"") && html.contains("<output>0.1</output>"), html);
+    }
+
+    @Test
+    void tableAndFigureAreShownAsInCells() throws Exception {
+        Table table = Table.create(IntColumn.create("n", 7));
+        Figure figure = new Figure("f", "A figure.", 200, 100, List.of(new XYChartBuilder().build()));
+        DisplayData data = renderer.render(interact(checkbox("figure"), drawn -> drawn ? figure : table));
+        List<String> results = results((String) data.getData(MIMEType.TEXT_HTML));
+        assertTrue(results.get(0).startsWith("<table>"), results.get(0));
+        assertTrue(results.get(1).contains("<img class=\"cs336-figure\" alt=\"A figure.\""), results.get(1));
+        assertEquals(
+                "figure = true\nA figure.",
+                renderer.render(interact(checkbox("figure").at(true), drawn -> figure))
+                        .getData(MIMEType.TEXT_PLAIN));
+    }
+
+    @Test
+    void numbersOfListsAreShort() {
+        OptionSlider<Double> budgets = slider("budget", List.of(1e18, 2.5e20, 3.0, 0.335));
+        assertEquals(
+                List.of("1e18", "2.5e20", "3", "0.335"),
+                IntStream.range(0, 4).mapToObj(budgets::show).toList());
     }
 
     @Test
