@@ -36,7 +36,13 @@ public final class Check {
     private static final double EXACT_TOLERANCE = 1e-9;
     private static final double FLOAT32_TOLERANCE = 1e-5;
     private static final double NARROW_TOLERANCE = 2e-2;
+    private static final double SMALLEST_TOLD_RATIO = 1e-3;
     private static final int MOST_CHARS = 120;
+    private static final int MOST_CHARS_OF_EXCEPTIONS = 400;
+
+    /** The class of a cell, which precedes the names of classes that the cell declares. */
+    private static final Pattern JSHELL_CLASS = Pattern.compile("REPL\\.\\$JShell\\$\\w+\\$");
+
     private static final Pattern EXERCISE = Pattern.compile("(\\d\\d\\.\\d+)\\b.*", Pattern.DOTALL);
 
     private final String name;
@@ -52,12 +58,12 @@ public final class Check {
      * The result of a check; a notebook shows its text.
      *
      * @param passed whether the value is right
-     * @param text one or two lines that begin with ✓ (right), ✗ (wrong) or ○ (not written yet)
+     * @param text one or more lines; those of a check begin with ✓ (right), ✗ (wrong) or ○ (not written yet)
      */
     public record Verdict(boolean passed, String text) {
-        /** Returns this verdict if it failed, else the other one with the text of both. */
+        /** Returns this verdict if it failed, else the result of the other one with the text of both. */
         public Verdict and(Verdict other) {
-            return passed && other.passed ? new Verdict(true, text + "\n" + other.text) : passed ? other : this;
+            return passed ? new Verdict(other.passed, text + "\n" + other.text) : this;
         }
 
         @Override
@@ -176,7 +182,8 @@ public final class Check {
         String message = error.getMessage() == null
                 ? ""
                 : ": " + error.getMessage().lines().findFirst().orElse("");
-        return shortened("it throws " + error.getClass().getSimpleName() + message);
+        String name = error.getClass().getSimpleName();
+        return shortened(JSHELL_CLASS.matcher("it throws " + name + message).replaceAll(""), MOST_CHARS_OF_EXCEPTIONS);
     }
 
     private Verdict right(String details) {
@@ -251,13 +258,33 @@ public final class Check {
             values = text(wanted.values[worst]) + " expected, but the difference is " + text(largest);
         }
         if (found.shape.length == 0) {
-            return wrong(values);
+            double ratio = found.values[0] / wanted.values[0];
+            return wrong(values + (isTelling(ratio) && ratio != 0 ? " (" + text(ratio) + " × as large)" : ""));
         }
         String which = Double.isNaN(largest)
                 ? "element " + found.index(worst) + ": "
                 : text(differing) + " of " + text(found.values.length) + " elements differ, most at "
                         + found.index(worst) + ": ";
-        return wrong(which + values);
+        return wrong(which + values + commonRatio(found, wanted, worst, allowed * scale));
+    }
+
+    /** Returns whether a ratio of numbers is finite and differs from 1 in its text. */
+    private static boolean isTelling(double ratio) {
+        return Double.isFinite(ratio) && Math.abs(ratio - 1) >= SMALLEST_TOLD_RATIO;
+    }
+
+    /** Returns the factor by which all elements differ from the expected ones; empty if there is no such factor. */
+    private static String commonRatio(Numbers found, Numbers wanted, int worst, double allowed) {
+        double ratio = found.values[worst] / wanted.values[worst];
+        if (!isTelling(ratio) || found.values.length == 1) {
+            return "";
+        }
+        for (int i = 0; i < found.values.length; i++) {
+            if (!(Math.abs(found.values[i] - ratio * wanted.values[i]) <= allowed)) {
+                return "";
+            }
+        }
+        return ratio == 0 ? "; all elements are 0" : "; all elements are " + text(ratio) + " × as large";
     }
 
     /** Numbers with a shape, which is empty for a single one, and the tolerance of their type. */
@@ -331,9 +358,13 @@ public final class Check {
     }
 
     private static String shortened(Object value) {
+        return shortened(value, MOST_CHARS);
+    }
+
+    private static String shortened(Object value, int most) {
         String text = (value instanceof String string ? string : PlainText.of(value))
                 .lines()
                 .collect(Collectors.joining(" "));
-        return text.length() <= MOST_CHARS ? text : text.substring(0, MOST_CHARS - 1) + "…";
+        return text.length() <= most ? text : text.substring(0, most - 1) + "…";
     }
 }

@@ -3,6 +3,7 @@ package cs336.torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -174,18 +175,22 @@ public final class GradCheck {
                     }
                     double error = Math.abs(gradient[e] - difference) / Math.max(1, Math.abs(difference));
                     if (!(error <= TOLERANCE)) { // also true for NaN
-                        String found = gradients[k] == null ? "no gradient" : Double.toString(gradient[e]);
+                        String found = gradients[k] == null ? "no gradient" : text(gradient[e]);
                         throw new AssertionError("derivative of " + names(selected) + " with respect to input " + i
                                 + " at "
                                 + Arrays.toString(index(e, Tensors.shape(leaves[i]))) + ": backward gives " + found
-                                + ", differences give " + difference + " (error " + error + ", allowed " + TOLERANCE
-                                + ")");
+                                + ", central differences give " + text(difference) + " (error " + text(error)
+                                + ", allowed " + text(TOLERANCE) + ")");
                     }
                     worst = Math.max(worst, error);
                 }
             }
             return worst;
         }
+    }
+
+    private static String text(double value) {
+        return String.format(Locale.ROOT, "%.6g", value);
     }
 
     /** Returns the derivatives of each output's weighted sum by central differences, [element of the input][output]. */

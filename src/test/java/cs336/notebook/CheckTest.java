@@ -25,7 +25,10 @@ class CheckTest {
         return Stream.of(
                 Arguments.of(3, 3.0, "✓ a: 3"),
                 Arguments.of(0.1 + 0.2, 0.3, "✓ a: 0.3000"),
-                Arguments.of(2, 3, "✗ a: 3 expected, not 2"),
+                Arguments.of(1, 4, "✗ a: 4 expected, not 1 (0.2500 × as large)"),
+                Arguments.of(-3, 3, "✗ a: 3 expected, not -3 (-1 × as large)"),
+                Arguments.of(0, 3, "✗ a: 3 expected, not 0"),
+                Arguments.of(2, 0, "✗ a: 0 expected, not 2"),
                 Arguments.of(0.25, 0.25 + 1e-7, "✗ a: 0.2500 expected, but the difference is 1.000e-07"),
                 Arguments.of(Double.NaN, 3, "✗ a: 3 expected, not NaN"),
                 Arguments.of("abc", "abc", "✓ a: abc"),
@@ -37,6 +40,14 @@ class CheckTest {
                         new long[] {1, 5, 3},
                         new int[] {1, 2, 3},
                         "✗ a: 1 of 3 elements differ, most at [1]: 2 expected, not 5"),
+                Arguments.of(
+                        new double[] {1, 0, 4},
+                        new double[] {2, 0, 8},
+                        "✗ a: 2 of 3 elements differ, most at [2]: 8 expected, not 4; all elements are 0.5000 × as large"),
+                Arguments.of(
+                        new double[2],
+                        new double[] {2, 1},
+                        "✗ a: 2 of 2 elements differ, most at [0]: 2 expected, not 0; all elements are 0"),
                 Arguments.of(new long[] {1}, new int[] {1, 2}, "✗ a: shape [2] expected, not [1]"),
                 Arguments.of("x", 1, "✗ a: 1 expected, not x"),
                 Arguments.of(
@@ -113,6 +124,12 @@ class CheckTest {
                 })
                 .isAtMost(1);
         assertEquals("✗ a: it throws AssertionError: element [0]", failed.text());
+        Check.Verdict ofACell = Check.that("a", () -> {
+                    throw new IllegalStateException("backward of REPL.$JShell$108C$Squares must return 2 gradients");
+                })
+                .is(1);
+        assertEquals(
+                "✗ a: it throws IllegalStateException: backward of Squares must return 2 gradients", ofACell.text());
     }
 
     @Test
@@ -132,7 +149,7 @@ class CheckTest {
         Check.Verdict right = Check.that("a", 1).is(1);
         Check.Verdict wrong = Check.that("b", 1).is(2);
         assertEquals("✓ a: 1\n✓ a: 1", right.and(right).text());
-        assertEquals(wrong, right.and(wrong));
+        assertEquals(new Check.Verdict(false, "✓ a: 1\n" + wrong.text()), right.and(wrong));
         assertEquals(wrong, wrong.and(right));
     }
 
