@@ -46,6 +46,9 @@ import org.bytedeco.pytorch.global.torch;
  * graphs bit for bit; with {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside
  * the graph: the host queues them while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
+ * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} states which activations a step
+ * keeps, recorded or not; the recording contains the recomputation.
+ *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
  */
