@@ -63,6 +63,9 @@ import org.bytedeco.pytorch.global.torch;
  * {@link #collectivesInGraph} records them in the graph. {@link #accumulate} replaces
  * {@link DistributedDataParallel#noSync}.
  *
+ * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} states which activations a step
+ * keeps, recorded or not; the recording contains the recomputation.
+ *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
  */

@@ -888,7 +888,9 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                             var embedding = new Embedding(12, 4, 1, device, FP64);
                             held.add(embedding.parameterCount());
                             embedding.close();
-                            return new TransformerLM(config, device, FP64);
+                            var constructed = new TransformerLM(config, device, FP64);
+                            held.add(constructed.parameterCount());
+                            return constructed;
                         },
                         group,
                         STANDARD);
@@ -898,6 +900,17 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             try (var alone = new Embedding(12, 4, 1, device, FP64);
                     var whole = new TransformerLM(config, device, FP64)) {
                 requireSame(whole, fsdp, 0, 0, "parameters of rank 0");
+                long mostElements = whole.namedParameters().entrySet().stream()
+                        .mapToLong(named -> {
+                            Tensor parameter = named.getValue();
+                            long rows = parameter.size(0);
+                            boolean isReplicated = named.getKey().contains("ln");
+                            return isReplicated
+                                    ? parameter.numel()
+                                    : padded(rows, group.size()) / group.size() * (parameter.numel() / rows);
+                        })
+                        .sum();
+                require(held.get(1) <= mostElements, held + " elements of a model, not " + mostElements);
                 Batches.Batch batch =
                         Batches.random(17, 2 * group.size(), 6, device, seed).next();
                 bothBackward(fsdp, whole, batch);
