@@ -53,6 +53,19 @@ struct Max {
     template <typename T> static __device__ __forceinline__ T combine(T a, T b) { return maximum(a, b); }
 };
 
+// Waits for the Threads threads of a row.
+template <int Threads> __device__ __forceinline__ void syncRow(int barrier) {
+    if constexpr (Threads > WARP) asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(Threads) : "memory");
+}
+
+// The sum of Count numbers with this distance.
+template <int Count, typename T> __device__ __forceinline__ T total(const T *first, long long distance) {
+    T sum = first[0];
+#pragma unroll
+    for (int i = 1; i < Count; i++) sum += first[i * distance];
+    return sum;
+}
+
 // Combines the values of the Threads consecutive threads of a row, and returns the result to all of them. The order of the
 // combination depends only on the numbers of threads. ofWarp is shared memory of this row and this reduction.
 template <typename Op, int Threads, typename T>
@@ -62,7 +75,7 @@ __device__ __forceinline__ T reduceRow(T value, T *ofWarp, int barrier) {
         value = Op::combine(value, __shfl_xor_sync(0xffffffffu, value, distance));
     if constexpr (Threads > WARP) {
         if (threadIdx.x % WARP == 0) ofWarp[threadIdx.x % Threads / WARP] = value;
-        asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(Threads) : "memory"); // only the threads of this row
+        syncRow<Threads>(barrier);
         value = ofWarp[0];
 #pragma unroll
         for (int w = 1; w < Threads / WARP; w++) value = Op::combine(value, ofWarp[w]);

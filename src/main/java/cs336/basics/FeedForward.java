@@ -7,10 +7,17 @@ import org.bytedeco.pytorch.global.torch;
 
 /** The position-wise feed-forward layers of the 2024 and 2025 models: [B, T, D] → [B, T, D] with inner width F. */
 abstract class FeedForward extends NnModule {
-    static FeedForward of(ModelEdition edition, int dModel, int dFf, Fuser fuser, Device device, DType dtype) {
+    /** Returns the function (g, u) → silu(g) ∘ u of {@link SwiGlu}, which all layers of a model share. */
+    static Fuser.FusedFunction activation(Fuser fuser) {
+        return fuser.of(in -> torch.silu(in[0]).mul(in[1]));
+    }
+
+    /** @param activation of SwiGLU; the caller closes it */
+    static FeedForward of(
+            ModelEdition edition, int dModel, int dFf, Fuser.FusedFunction activation, Device device, DType dtype) {
         return switch (edition) {
             case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
-            case SPRING_2025 -> new SwiGlu(dModel, dFf, fuser, device, dtype);
+            case SPRING_2025 -> new SwiGlu(dModel, dFf, activation, device, dtype);
         };
     }
 
@@ -66,21 +73,16 @@ abstract class FeedForward extends NnModule {
         private final Linear up;
         private final Fuser.FusedFunction activation;
 
-        SwiGlu(int dModel, int dFf, Fuser fuser, Device device, DType dtype) {
+        SwiGlu(int dModel, int dFf, Fuser.FusedFunction activation, Device device, DType dtype) {
+            this.activation = activation;
             gate = child("w1", new Linear(dModel, dFf, device, dtype));
             down = child("w2", new Linear(dFf, dModel, device, dtype));
             up = child("w3", new Linear(dModel, dFf, device, dtype));
-            activation = fuser.of(in -> torch.silu(in[0]).mul(in[1]));
         }
 
         @Override
         Tensor inner(Tensor x) {
             return activation.apply(gate.forward(x), up.forward(x));
-        }
-
-        @Override
-        protected void free() {
-            activation.close();
         }
 
         @Override

@@ -17,12 +17,14 @@ public final class TransformerBlock extends NnModule {
     private final boolean recomputesFeedForward;
 
     /**
+     * @param activation of the feed-forward layer; the caller closes it
      * @param recomputesFeedForward whether ln2 and ffn keep only their input and are recomputed in the backward pass
      */
     TransformerBlock(
             TransformerConfig config,
             Attention attention,
             RotaryEmbedding rotary,
+            Fuser.FusedFunction activation,
             boolean recomputesFeedForward,
             Device device,
             DType dtype) {
@@ -32,9 +34,7 @@ public final class TransformerBlock extends NnModule {
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
         this.attention = child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, device, dtype));
         feedForwardNorm = child("ln2", norm.create(dModel, config.eps(), device, dtype));
-        feedForward = child(
-                "ffn",
-                FeedForward.of(config.edition(), dModel, config.dFf(), Fuser.named(config.fusion()), device, dtype));
+        feedForward = child("ffn", FeedForward.of(config.edition(), dModel, config.dFf(), activation, device, dtype));
     }
 
     @Override

@@ -29,6 +29,7 @@ public final class TransformerLM extends NnModule {
     private final Embedding tokens;
     private final Embedding positions; // null with rotary position embedding
     private final RotaryEmbedding rotary; // null with learned position embeddings
+    private final Fuser.FusedFunction activation;
     private final Attention attention;
     private final CheckpointPlan plan;
     private final List<TransformerBlock> layers = new ArrayList<>();
@@ -58,21 +59,18 @@ public final class TransformerLM extends NnModule {
                         "position_embeddings",
                         new Embedding(config.contextLength(), dModel, embeddingStd, device, dtype))
                 : null;
+        Fuser fuser = Fuser.named(config.fusion());
         rotary = tied
                 ? null
                 : new RotaryEmbedding(
-                        config.ropeTheta(),
-                        config.headDim(),
-                        config.contextLength(),
-                        Fuser.named(config.fusion()),
-                        device,
-                        dtype);
+                        config.ropeTheta(), config.headDim(), config.contextLength(), fuser, device, dtype);
+        activation = FeedForward.activation(fuser);
         attention = Attention.named(config.attention());
         for (int i = 0; i < config.numLayers(); i++) {
             boolean recomputesFeedForward = plan.recomputesFeedForward(i);
             layers.add(child(
                     "layers." + i,
-                    new TransformerBlock(config, attention, rotary, recomputesFeedForward, device, dtype)));
+                    new TransformerBlock(config, attention, rotary, activation, recomputesFeedForward, device, dtype)));
         }
         finalNorm = child(
                 "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));
@@ -170,6 +168,7 @@ public final class TransformerLM extends NnModule {
     public void close() {
         super.close();
         attention.freeCache();
+        activation.close();
         if (rotary != null) {
             rotary.close();
         }

@@ -119,18 +119,27 @@ final class FusedKernel implements Operator {
         }
         List<Tensor> partials = new ArrayList<>();
         for (DType dtype : kernel.partials()) {
-            long[] strides = {group.columns(), 1};
-            partials.add(
-                    torch.empty_strided(new long[] {kernel.gridY(), group.columns()}, strides, device.options(dtype)));
+            long[] shape = {kernel.parts(), group.columns()};
+            partials.add(torch.empty_strided(shape, new long[] {group.columns(), 1}, device.options(dtype)));
         }
-        arguments.addAll(partials.isEmpty() ? List.of(out) : partials);
+        List<Object> sums = new ArrayList<>(partials);
+        kernel.sums().forEach(i -> sums.add(out[i]));
+        arguments.addAll(partials);
+        for (int i = 0; i < out.length; i++) {
+            if (!kernel.sums().contains(i)) {
+                arguments.add(out[i]);
+            }
+        }
         var grid = new GridDim(Math.toIntExact(kernel.gridX()), kernel.gridY());
         module.kernel(KERNEL).launch(grid, new BlockDim(kernel.blockThreads()), 0, arguments.toArray());
         if (!partials.isEmpty()) {
-            List<Object> sums = new ArrayList<>(partials);
-            sums.addAll(List.of(out));
-            int blocks = Math.toIntExact((group.columns() + KernelEmitter.MAX_BLOCK - 1) / KernelEmitter.MAX_BLOCK);
-            module.kernel(FINISH).launch(new GridDim(blocks), new BlockDim(KernelEmitter.MAX_BLOCK), 0, sums.toArray());
+            long tiles = (group.columns() + KernelEmitter.COLUMN_THREADS - 1) / KernelEmitter.COLUMN_THREADS;
+            module.kernel(FINISH)
+                    .launch(
+                            new GridDim(Math.toIntExact(tiles)),
+                            new BlockDim(KernelEmitter.MAX_BLOCK),
+                            0,
+                            sums.toArray());
         }
         return out;
     }

@@ -18,7 +18,11 @@ import java.util.stream.Stream;
 /**
  * PointwiseOperator operations and reductions that one kernel computes. Their iterations form a matrix of rows and
  * columns. Most operations compute one number per element of the matrix; reductions over the columns and operations on
- * their results compute one number per row. A group with a reduction over the rows has no other reductions.
+ * their results compute one number per row. Sums over the rows compute one number per column, which the kernel adds up
+ * in two steps, so that no other member can read it.
+ *
+ * <p>There are two forms of kernels with sums over the rows. A group that begins with one has no other results. In
+ * other groups, a block computes several rows.
  */
 final class FusionGroup {
     /** The part of the matrix for which a member computes one number. */
@@ -31,6 +35,8 @@ final class FusionGroup {
     private static final int MAX_COLUMNS = 32 * 1024; // a block keeps a row in registers
     private static final int MAX_ROW_BYTES = 128 * 1024; // of all loaded tensors: 32 registers in each of 1,024 threads
     private static final int MAX_LOADS = 24;
+    private static final int MAX_COLUMNS_PER_ROW =
+            16; // below, there are enough rows to keep all multiprocessors occupied
     private static final int MAX_MEMBERS = 100; // the time to compile a kernel grows faster than its size
 
     private final long elements;
@@ -75,7 +81,7 @@ final class FusionGroup {
         return elements / columns();
     }
 
-    /** Returns whether the reductions are over the rows, with one result per column. */
+    /** Returns whether all results are sums over the rows, with one result per column. */
     boolean isOverColumns() {
         return overColumns;
     }
@@ -169,8 +175,9 @@ final class FusionGroup {
         }
         Level level = levelOf(operation);
         long newColumns = columns;
-        if (level == Level.ROW && columns == 0) { // the first reduction
-            newColumns = elements / operation.outputs().get(0).layout().elements();
+        if (columns == 0 && level != null && level != Level.ELEMENT) { // the first reduction
+            long results = operation.outputs().get(0).layout().elements();
+            newColumns = level == Level.ROW ? elements / results : results;
         }
         if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isComplex(operation)) {
             return false;
@@ -195,7 +202,7 @@ final class FusionGroup {
         return true;
     }
 
-    /** Returns the bytes of a row of all loaded tensors, with one more member. */
+    /** Returns the bytes of a row of all loaded tensors and sums, with one more member. */
     private long rowBytes(Operation added, long columnsThen) {
         Set<View> counted = new HashSet<>();
         long bytes = 0;
@@ -209,6 +216,11 @@ final class FusionGroup {
                         && counted.add(view);
                 bytes += isHeld ? columnsThen * view.layout().dtype().bytes() : 0;
             }
+            boolean isColumnSum = member.operator() instanceof ReductionOperator reduction
+                    && !reduction.isOverRows(member.reads().get(0).layout());
+            bytes += isColumnSum
+                    ? columnsThen * PointwiseOperator.computeType(member).bytes()
+                    : 0;
         }
         return bytes;
     }
@@ -227,11 +239,12 @@ final class FusionGroup {
             }
             boolean overRows = reduction.isOverRows(operation.reads().get(0).layout());
             long results = operation.outputs().get(0).layout().elements();
-            if (overColumns) {
-                boolean fits = results == columns && reduction.kind() == ReductionKind.SUM;
-                return !overRows && fits ? Level.COLUMN : null;
+            if (!overRows) {
+                boolean fits = (results == columns || columns == 0) && reduction.kind() == ReductionKind.SUM;
+                boolean hasRows = overColumns || results * results <= MAX_COLUMNS_PER_ROW * elements;
+                return fits && hasRows ? Level.COLUMN : null;
             }
-            return overRows && (columns == 0 || results * columns == elements) ? Level.ROW : null;
+            return !overColumns && (columns == 0 || results * columns == elements) ? Level.ROW : null;
         }
         if (iterations == elements) {
             return Level.ELEMENT;

@@ -22,8 +22,8 @@ import java.util.stream.Collectors;
  *
  * <p>A group without reductions is one row: each thread computes VEC consecutive elements. In a group with reductions
  * over columns, THREADS threads compute a row and hold their elements of each loaded tensor in registers, so that every
- * tensor is read once. Expressions that several passes over the row need are computed again in each pass. In a group
- * with reductions over rows, each thread adds up VEC columns; a second kernel adds the sums of the blocks.
+ * tensor is read once. Expressions that several passes over the row need are computed again in each pass. Sums over
+ * rows are sums of the rows of a block, which a second kernel adds.
  */
 final class KernelEmitter {
     /**
@@ -32,21 +32,32 @@ final class KernelEmitter {
      * @param source CUDA C++
      * @param blockThreads threads per block
      * @param gridX blocks in x
-     * @param gridY blocks in y: the number of partial sums per column, otherwise 1
-     * @param partials dtypes of the tensors [gridY, columns] of partial sums, which the second kernel adds up
+     * @param gridY blocks in y
+     * @param parts the number of partial sums per column
+     * @param partials dtypes of the tensors [parts, columns] of partial sums, which the second kernel adds up
+     * @param sums the indices of the outputs that the second kernel computes
      */
-    record EmittedKernel(String source, int blockThreads, long gridX, int gridY, List<DType> partials) {}
+    record EmittedKernel(
+            String source,
+            int blockThreads,
+            long gridX,
+            int gridY,
+            int parts,
+            List<DType> partials,
+            List<Integer> sums) {}
 
     /** A tensor that the kernel loads, as a function of the element of the group. */
     private record Load(ProgramValue value, DType dtype, Access access) {}
 
     static final int MAX_BLOCK = 256;
+    static final int COLUMN_THREADS = 32;
     private static final int MAX_ROW_THREADS = 1024;
     static final int ACCESS_BYTES = 16;
     private static final int MAX_VECTOR = 8;
     private static final int ROW_ELEMENTS = 16; // per thread, before more threads compute a row
-    private static final int COLUMN_THREADS = 32;
+    private static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
     private static final int COLUMN_BLOCKS = 528; // blocks that keep a GPU of 132 multiprocessors occupied
+    private static final int SUMMING_BLOCKS = 264; // blocks of a kernel with rows and sums over rows
 
     /** A tensor that the kernel stores for each element, in the dtype of the member. */
     private record Store(Operation member, int output, Access access) {}
@@ -105,47 +116,99 @@ final class KernelEmitter {
 
     private EmittedKernel rowKernel() {
         boolean reduces = group.hasReduction();
-        preamble("THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows);
-        line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS)");
-        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
+        List<Operation> sums = columnSums();
+        long blocks = reduces
+                ? (group.rows() + blockRows - 1) / blockRows
+                : (group.columns() / vector + rowThreads - 1) / rowThreads;
+        int parts = sums.isEmpty() ? 1 : (int) Math.min(blocks, SUMMING_BLOCKS);
+        String tile = "THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows;
+        preamble(tile + (sums.isEmpty() ? "" : ", " + finishTile(parts)));
+        // Without a number of blocks, the compiler spills to fit more of them than the grid has.
+        String minBlocks = sums.isEmpty() ? "" : ", 1";
+        line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS" + minBlocks + ")");
+        line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
         if (reduces) {
-            line("    const long long row = (long long)blockIdx.x * BLOCK_ROWS + threadIdx.x / THREADS;");
             line("    const int barrier = BLOCK_ROWS == 1 ? 0 : 1 + threadIdx.x / THREADS;");
-            line("    if (row >= ROWS) return; // all threads of a row");
+            line("    " + (sums.isEmpty() ? "const " : "")
+                    + "long long row = (long long)blockIdx.x * BLOCK_ROWS + threadIdx.x / THREADS;");
         } else {
             line("    const long long first = ((long long)blockIdx.x * THREADS + threadIdx.x) * VEC;");
             line("    if (first >= COLUMNS) return;");
         }
+        if (sums.isEmpty()) {
+            if (reduces) {
+                line("    if (row >= ROWS) return; // all threads of a row");
+            }
+            emitRow(List.of());
+        } else {
+            sums.forEach(sum -> line("    " + type(compute(sum)) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
+            line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
+            emitRow(sums);
+            line("    syncRow<THREADS>(barrier); // the next row uses the same shared memory");
+            line("    }");
+            if (blockRows > 1) {
+                int bytes = sums.stream()
+                        .mapToInt(sum -> compute(sum).bytes())
+                        .max()
+                        .getAsInt();
+                line("    __shared__ __align__(16) unsigned char sums[BLOCK_ROWS * COLUMNS * " + bytes + "];");
+            }
+            sums.forEach(this::emitPartialSums);
+        }
+        line("}");
+        emitFinish(sums);
+        return new EmittedKernel(
+                text.toString(),
+                rowThreads * blockRows,
+                sums.isEmpty() ? blocks : parts,
+                1,
+                parts,
+                sums.stream().map(KernelEmitter::compute).toList(),
+                sums.stream().map(this::output).toList());
+    }
+
+    private void emitRow(List<Operation> sums) {
         emitLoads();
         int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
         for (int depth = 0; depth <= last; depth++) {
             emitReductions(depth);
             emitRowMembers(depth);
         }
-        emitOutputs();
-        line("}");
-        long blocks = reduces
-                ? (group.rows() + blockRows - 1) / blockRows
-                : (group.columns() / vector + rowThreads - 1) / rowThreads;
-        return new EmittedKernel(text.toString(), rowThreads * blockRows, blocks, 1, List.of());
+        emitOutputs(sums);
+    }
+
+    /** Stores the sum of the rows of a block. */
+    private void emitPartialSums(Operation sum) {
+        String acc = "acc" + id(sum) + "[k][i]";
+        String partial = "partial" + id(sum) + "[(long long)blockIdx.x * COLUMNS + ";
+        if (blockRows == 1) {
+            emitChunks("    ", indent -> line(indent + "EACH(i) " + partial + "column + i] = " + acc + ";"));
+            return;
+        }
+        String shared = "shared" + id(sum);
+        String type = type(compute(sum));
+        line("    __syncthreads();");
+        line("    " + type + " (*" + shared + ")[COLUMNS] = (" + type + " (*)[COLUMNS])sums;");
+        emitChunks(
+                "    ",
+                indent -> line(indent + "EACH(i) " + shared + "[threadIdx.x / THREADS][column + i] = " + acc + ";"));
+        line("    __syncthreads();");
+        line("    for (int column = threadIdx.x; column < COLUMNS; column += THREADS * BLOCK_ROWS)");
+        line("        " + partial + "column] = total<BLOCK_ROWS>(&" + shared + "[0][column], COLUMNS);");
     }
 
     /** Each thread adds up VEC columns of some rows; the threads with the same columns are added in shared memory. */
     private EmittedKernel columnKernel() {
         long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
-        int slots = MAX_BLOCK / COLUMN_THREADS;
         long wanted = Math.max(1, COLUMN_BLOCKS / tiles);
-        int parts = (int) Math.max(1, Math.min(wanted, (group.rows() + slots - 1) / slots));
-        List<Operation> reductions = reductions(0);
-        preamble("TILE = " + COLUMN_THREADS + ", SLOTS = " + slots + ", PARTS = " + parts);
+        int parts = (int) Math.max(1, Math.min(wanted, (group.rows() + SLOTS - 1) / SLOTS));
+        List<Operation> sums = columnSums();
+        preamble(finishTile(parts));
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        String partials = reductions.stream()
-                .map(member -> type(compute(member)) + " *__restrict__ partial" + id(member))
-                .collect(Collectors.joining(", "));
-        line(FusedKernel.KERNEL + "(" + inputParameters() + (inputs.isEmpty() ? "" : ", ") + partials + ") {");
+        line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
-        for (Operation member : reductions) {
+        for (Operation member : sums) {
             line("    " + type(compute(member)) + " acc" + id(member) + "[VEC] = {};");
         }
         line("    if (first < COLUMNS) {");
@@ -156,42 +219,61 @@ final class KernelEmitter {
             line("            " + load(load, name));
         });
         loads.replaceAll((load, name) -> name + "[i]");
-        emitMembers(needed(reductions), "            ");
-        for (Operation member : reductions) {
-            line("            EACH(i) acc" + id(member) + "[i] += "
-                    + converted(member, member.arguments().get(0), compute(member)) + ";");
+        emitMembers(needed(sums), "            ");
+        for (Operation member : sums) {
+            line("            EACH(i) acc" + id(member) + "[i] += " + summand(member) + ";");
         }
         line("        }");
         line("    }");
-        for (Operation member : reductions) {
+        for (Operation member : sums) {
             String type = type(compute(member));
             line("    __shared__ " + type + " shared" + id(member) + "[SLOTS][TILE][VEC];");
             line("    EACH(i) shared" + id(member) + "[slot][threadIdx.x % TILE][i] = acc" + id(member) + "[i];");
         }
         line("    __syncthreads();");
         line("    if (slot == 0 && first < COLUMNS) {");
-        for (Operation member : reductions) {
-            line("        for (int s = 1; s < SLOTS; s++) EACH(i) acc" + id(member) + "[i] += shared" + id(member)
-                    + "[s][threadIdx.x % TILE][i];");
-            line("        EACH(i) partial" + id(member) + "[blockIdx.y * COLUMNS + first + i] = acc" + id(member)
-                    + "[i];");
+        for (Operation member : sums) {
+            line("        EACH(i) partial" + id(member) + "[blockIdx.y * COLUMNS + first + i] = total<SLOTS>(&shared"
+                    + id(member) + "[0][threadIdx.x][i], TILE * VEC);");
         }
         line("    }");
         line("}");
+        emitFinish(sums);
+        List<DType> types = sums.stream().map(KernelEmitter::compute).toList();
+        List<Integer> all = sums.stream().map(this::output).toList();
+        return new EmittedKernel(text.toString(), COLUMN_THREADS * SLOTS, tiles, parts, parts, types, all);
+    }
+
+    private static String finishTile(int parts) {
+        return "TILE = " + COLUMN_THREADS + ", SLOTS = " + SLOTS + ", PARTS = " + parts;
+    }
+
+    /** Emits the second kernel: each block adds up TILE columns of the partial sums. */
+    private void emitFinish(List<Operation> sums) {
+        if (sums.isEmpty()) {
+            return;
+        }
         line("");
-        line("extern \"C\" __global__ void __launch_bounds__(" + MAX_BLOCK + ")");
-        line(FusedKernel.FINISH + "(" + partials + ", " + outputParameters() + ") {");
-        line("    const long long column = (long long)blockIdx.x * " + MAX_BLOCK + " + threadIdx.x;");
-        line("    if (column >= COLUMNS) return;");
-        for (Operation member : reductions) {
+        line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
+        line(FusedKernel.FINISH + "(" + partialParameters(sums) + ", " + outputParameters(sums) + ") {");
+        line("    const long long column = (long long)blockIdx.x * TILE + threadIdx.x % TILE;");
+        line("    const int slot = threadIdx.x / TILE;");
+        for (Operation member : sums) {
             String acc = "acc" + id(member);
+            String shared = "shared" + id(member);
             line("    " + type(compute(member)) + " " + acc + " = 0;");
-            line("    for (int p = 0; p < PARTS; p++) " + acc + " += partial" + id(member) + "[p * COLUMNS + column];");
-            line("    storeElement(out" + outputs.indexOf(member.outputs().get(0)) + " + column, " + acc + ");");
+            line("    for (int p = slot; p < PARTS && column < COLUMNS; p += SLOTS) " + acc + " += partial" + id(member)
+                    + "[p * COLUMNS + column];");
+            line("    __shared__ " + type(compute(member)) + " " + shared + "[SLOTS][TILE];");
+            line("    " + shared + "[slot][threadIdx.x % TILE] = " + acc + ";");
+        }
+        line("    __syncthreads();");
+        line("    if (slot > 0 || column >= COLUMNS) return;");
+        for (Operation member : sums) {
+            line("    storeElement(out" + output(member) + " + column, total<SLOTS>(&shared" + id(member)
+                    + "[0][threadIdx.x], TILE));");
         }
         line("}");
-        List<DType> types = reductions.stream().map(KernelEmitter::compute).toList();
-        return new EmittedKernel(text.toString(), COLUMN_THREADS * slots, tiles, parts, types);
     }
 
     private void preamble(String tile) {
@@ -345,19 +427,18 @@ final class KernelEmitter {
         return load.access.offset() - reals * load.value.layout().offset();
     }
 
-    private void emitOutputs() {
+    private void emitOutputs(List<Operation> sums) {
         List<Operation> stored = group.members().stream()
                 .filter(member -> outputs.contains(member.outputs().get(0)))
                 .toList();
         List<Store> stores = stores(stored);
         emitChunks("    ", indent -> {
-            if (stores.isEmpty()) {
-                return;
-            }
-            List<Operation> elements = stores.stream().map(Store::member).toList();
-            List<Operation> all = needed(elements);
-            all.addAll(elements);
-            emitMembers(inOrder(all), indent);
+            List<Operation> elements =
+                    new ArrayList<>(stores.stream().map(Store::member).toList());
+            List<Operation> readers = new ArrayList<>(elements);
+            readers.addAll(sums);
+            elements.addAll(needed(readers));
+            emitMembers(inOrder(elements), indent);
             for (Store store : stores) {
                 DType dtype = store.member.outputs().get(0).layout().dtype();
                 String out = "out" + store.output + " + "
@@ -370,6 +451,7 @@ final class KernelEmitter {
                                 : "EACH(i) storeElement(" + out + address(store.access, "(column + i)") + ", " + value
                                         + "[i]);"));
             }
+            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + summand(sum) + ";"));
         });
         for (Operation member : stored) {
             if (level(member) == Level.ROW) {
@@ -411,9 +493,23 @@ final class KernelEmitter {
 
     private List<Operation> reductions(int depth) {
         return group.members().stream()
-                .filter(member -> member.operator() instanceof ReductionOperator)
-                .filter(member -> depth == 0 || depths.get(member.outputs().get(0)) == depth)
+                .filter(member -> member.operator() instanceof ReductionOperator && level(member) == Level.ROW)
+                .filter(member -> depths.get(member.outputs().get(0)) == depth)
                 .toList();
+    }
+
+    private List<Operation> columnSums() {
+        return group.members().stream()
+                .filter(member -> level(member) == Level.COLUMN)
+                .toList();
+    }
+
+    private String summand(Operation sum) {
+        return converted(sum, sum.arguments().get(0), compute(sum));
+    }
+
+    private int output(Operation member) {
+        return outputs.indexOf(member.outputs().get(0));
     }
 
     private void emitReductions(int depth) {
@@ -606,24 +702,35 @@ final class KernelEmitter {
         };
     }
 
-    private String inputParameters() {
+    /** Returns the parameters of the first kernel: inputs, partial sums, and outputs that are no sums. */
+    private String parameters(List<Operation> sums) {
         List<String> parameters = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
             parameters.add("const " + type(inputs.get(i).layout().dtype()) + " *__restrict__ in" + i);
         }
-        return String.join(", ", parameters);
-    }
-
-    private String outputParameters() {
-        List<String> parameters = new ArrayList<>();
+        if (!sums.isEmpty()) {
+            parameters.add(partialParameters(sums));
+        }
         for (int i = 0; i < outputs.size(); i++) {
-            parameters.add(type(outputs.get(i).layout().dtype()) + " *__restrict__ out" + i);
+            if (group.level(outputs.get(i)) != Level.COLUMN) {
+                parameters.add(outputParameter(i));
+            }
         }
         return String.join(", ", parameters);
     }
 
-    private String parameters() {
-        return inputParameters() + (inputs.isEmpty() ? "" : ", ") + outputParameters();
+    private String partialParameters(List<Operation> sums) {
+        return sums.stream()
+                .map(sum -> type(compute(sum)) + " *__restrict__ partial" + id(sum))
+                .collect(Collectors.joining(", "));
+    }
+
+    private String outputParameters(List<Operation> sums) {
+        return sums.stream().map(this::output).map(this::outputParameter).collect(Collectors.joining(", "));
+    }
+
+    private String outputParameter(int i) {
+        return type(outputs.get(i).layout().dtype()) + " *__restrict__ out" + i;
     }
 
     /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */

@@ -141,6 +141,18 @@ class PartitionTest {
         Partition parts = partition(norm, true, inputs).orElseThrow();
         assertEquals(List.of(Layout.contiguous(DType.FLOAT32, 6, 1)), saved(parts));
         assertAgrees(norm, parts, "norm", inputs);
+        // One kernel computes both gradients: it reads x, dy, the weight and a number per row, and writes dx and dw.
+        assertEquals(1, parts.backward().operations().size(), parts.backward().toString());
+        assertEquals((3 * 6 * 32 + 2 * 32 + 6) * Float.BYTES, parts.backward().bytesMoved());
+    }
+
+    @Test
+    void sumsOverFewLongRowsHaveAKernelOfTheirOwn() {
+        TensorFunction scaled = in -> new Tensor[] {in[0].mul(in[1])};
+        Tensor[] inputs = {torch.randn(2, 64), torch.randn(64)};
+        Partition parts = partition(scaled, true, inputs).orElseThrow();
+        assertEquals(2, parts.backward().operations().size(), parts.backward().toString());
+        assertAgrees(scaled, parts, "long rows", inputs);
     }
 
     @Test
