@@ -34,12 +34,17 @@ public record DispatchedOperator(String name, OperatorHandle handle, BitSet writ
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         var stack = new IValueVector();
         operation.arguments().forEach(argument -> stack.push_back(box(argument, read)));
+        call(operation, stack);
+        return results(stack);
+    }
+
+    /** Replaces the boxed arguments of an operation by its boxed results. */
+    void call(Operation operation, IValueVector stack) {
         if (operation.keys() == null) {
             handle.callBoxed(stack);
         } else {
             handle.redispatchBoxed(operation.keys(), stack);
         }
-        return results(stack);
     }
 
     /** Returns the tensors among the results of a call, in order and with lists flattened. */

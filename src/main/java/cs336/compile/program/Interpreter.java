@@ -1,16 +1,23 @@
 package cs336.compile.program;
 
+import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
+import cs336.compile.program.Argument.Views;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import org.bytedeco.pytorch.AutoDispatchBelowADInplaceOrView;
+import org.bytedeco.pytorch.IValue;
+import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -22,7 +29,16 @@ import org.bytedeco.pytorch.global.torch;
 public final class Interpreter {
     private static final int COMPLEX = 2; // reals per complex number
 
+    private static final IValue NONE = MemoryScope.keep(new IValue());
+
     private final Program program;
+    /**
+     * For each operation without lists of tensors, and for each of its arguments: a view that is not in the layout of
+     * its value, otherwise null.
+     */
+    private final List<BoxedView[]> views = new ArrayList<>();
+    /** Those that no run uses. */
+    private final Deque<RunMemory> memories = new ArrayDeque<>();
     /** For each operation, the storages that no later operation reads, by the id of their first value. */
     private final List<List<Integer>> lastUses = new ArrayList<>();
 
@@ -39,6 +55,7 @@ public final class Interpreter {
                 last.put(created.root().id(), i);
             }
             lastUses.add(new ArrayList<>());
+            views.add(views(operations.get(i)));
         }
         program.inputs().forEach(input -> last.remove(input.root().id()));
         program.constants().keySet().forEach(constant -> last.remove(constant.id()));
@@ -46,6 +63,15 @@ public final class Interpreter {
                 .filter(Objects::nonNull)
                 .forEach(view -> last.remove(view.value().root().id()));
         last.forEach((storage, i) -> lastUses.get(i).add(storage));
+    }
+
+    private static BoxedView[] views(Operation operation) {
+        if (operation.arguments().stream().anyMatch(Views.class::isInstance)) {
+            return null;
+        }
+        return operation.arguments().stream()
+                .map(argument -> argument instanceof View view && !isWhole(view) ? BoxedView.of(view) : null)
+                .toArray(BoxedView[]::new);
     }
 
     /** Returns the number of inputs of the program. */
@@ -81,16 +107,12 @@ public final class Interpreter {
 
     /** A run of the program that has reached one of its operations. */
     public final class ProgramRun implements AutoCloseable {
-        private final Tensor[] table = new Tensor[program.size()];
-        private final BitSet computed = new BitSet(program.size()); // values in the table that this run owns
+        private final RunMemory memory = memories.isEmpty() ? new RunMemory() : memories.pop();
         private int next;
+        private boolean closed;
 
         private ProgramRun(Tensor... inputs) {
-            for (int i = 0; i < inputs.length; i++) {
-                int id = program.inputs().get(i).root().id();
-                table[id] = table[id] == null ? inputs[i] : table[id];
-            }
-            program.constants().forEach((value, tensor) -> table[value.id()] = tensor);
+            memory.begin(inputs);
         }
 
         /** Runs the next operations, up to but without that of index {@code end}. */
@@ -98,29 +120,10 @@ public final class Interpreter {
             try (var below = new AutoDispatchBelowADInplaceOrView();
                     var noGrad = NoGrad.open()) {
                 for (; next < end; next++) {
-                    execute(program.operations().get(next));
-                    lastUses.get(next).forEach(this::free);
+                    memory.execute(next);
+                    lastUses.get(next).forEach(memory::free);
                 }
             }
-        }
-
-        private void execute(Operation operation) {
-            try (var scope = MemoryScope.open()) {
-                List<Tensor> results = operation.operator().run(operation, view -> read(view, table));
-                for (int i = 0; i < operation.outputs().size(); i++) {
-                    ProgramValue output = operation.outputs().get(i);
-                    if (output != null) {
-                        table[output.id()] = MemoryScope.keep(new Tensor(results.get(i)));
-                        computed.set(output.id());
-                    }
-                }
-            }
-        }
-
-        private void free(int storage) {
-            table[storage].close();
-            table[storage] = null;
-            computed.clear(storage);
         }
 
         /**
@@ -133,23 +136,152 @@ public final class Interpreter {
             }
             try (var scope = MemoryScope.open();
                     var below = new AutoDispatchBelowADInplaceOrView()) {
-                return scope.escape(new Tensor(read(view, table)));
+                return scope.escape(new Tensor(memory.read(view)));
             }
         }
 
         /** Frees the tensors of the run. */
         @Override
         public void close() {
-            for (int id = computed.nextSetBit(0); id >= 0; id = computed.nextSetBit(id + 1)) {
-                table[id].close();
+            if (!closed) {
+                closed = true;
+                memory.clear();
+                memories.push(memory);
             }
-            computed.clear();
         }
     }
 
-    /** Returns the tensor that reads a value in the layout of a view. */
-    private static Tensor read(View view, Tensor[] table) {
-        Tensor tensor = table[view.value().root().id()];
+    /**
+     * The tensors of one run by the id of their value, boxed. A native object for each of them exists once and is used
+     * by all runs, because creating one takes the host as long as a small operator.
+     */
+    private final class RunMemory {
+        private final Tensor[] given = new Tensor[program.size()]; // inputs and constants
+        private final IValue[] boxed = new IValue[program.size()];
+        private final BitSet isSet = new BitSet(program.size());
+        private final BitSet hasLayout = new BitSet(program.size()); // the storage offset is that of the value's layout
+        private final IValueVector stack = MemoryScope.keep(new IValueVector());
+        private final IValueVector work = MemoryScope.keep(new IValueVector());
+
+        void begin(Tensor... inputs) {
+            for (int i = 0; i < inputs.length; i++) {
+                ProgramValue value = program.inputs().get(i).root();
+                if (given[value.id()] == null) {
+                    give(value, inputs[i]);
+                }
+            }
+            program.constants().forEach(this::give);
+        }
+
+        private void give(ProgramValue value, Tensor tensor) {
+            given[value.id()] = tensor;
+            try (var cell = new IValue(tensor)) {
+                set(value, cell, tensor.storage_offset() == value.layout().offset());
+            }
+        }
+
+        private void set(ProgramValue value, IValue tensor, boolean isLikeLayout) {
+            int id = value.id();
+            if (boxed[id] == null) {
+                boxed[id] = MemoryScope.keep(new IValue(tensor));
+            } else {
+                boxed[id].put(tensor);
+            }
+            isSet.set(id);
+            hasLayout.set(id, isLikeLayout);
+        }
+
+        void free(int id) {
+            boxed[id].put(NONE);
+            isSet.clear(id);
+        }
+
+        void clear() {
+            isSet.stream().forEach(id -> boxed[id].put(NONE));
+            isSet.clear();
+            Arrays.fill(given, null);
+            stack.resize(0);
+            work.resize(0);
+        }
+
+        /** Returns the tensor that reads a value in the layout of a view. */
+        Tensor read(View view) {
+            int id = view.value().root().id();
+            return Interpreter.read(view, given[id] == null ? boxed[id].toTensor() : given[id]);
+        }
+
+        void execute(int index) {
+            Operation operation = program.operations().get(index);
+            try (var scope = MemoryScope.open()) {
+                if (operation.operator() instanceof DispatchedOperator operator && views.get(index) != null) {
+                    putArguments(index);
+                    operator.call(operation, stack);
+                    storeResults(operation);
+                    stack.resize(0);
+                } else {
+                    store(operation, operation.operator().run(operation, this::read));
+                }
+            }
+        }
+
+        private void putArguments(int index) {
+            List<Argument> arguments = program.operations().get(index).arguments();
+            stack.resize(arguments.size());
+            for (int i = 0; i < arguments.size(); i++) {
+                Argument argument = arguments.get(i);
+                if (argument instanceof Constant constant) {
+                    stack.put(i, constant.boxed());
+                } else {
+                    putView((View) argument, views.get(index)[i], i);
+                }
+            }
+        }
+
+        private void putView(View view, BoxedView strided, int i) {
+            int id = view.value().root().id();
+            if (strided == null && isWhole(view)) {
+                stack.put(i, boxed[id]);
+            } else if (strided != null && hasLayout.get(id)) {
+                strided.put(boxed[id], work, stack, i);
+            } else {
+                stack.put(i, new IValue(read(view)));
+            }
+        }
+
+        /** Stores the results on the stack. */
+        private void storeResults(Operation operation) {
+            List<ProgramValue> outputs = operation.outputs();
+            boolean areTensors = stack.size() == outputs.size();
+            for (int i = 0; i < outputs.size() && areTensors; i++) {
+                areTensors = stack.get(i).isTensor();
+            }
+            if (!areTensors) { // lists or numbers among the results
+                store(operation, DispatchedOperator.results(stack));
+                return;
+            }
+            for (int i = 0; i < outputs.size(); i++) {
+                if (outputs.get(i) != null) {
+                    set(outputs.get(i), stack.get(i), true);
+                }
+            }
+        }
+
+        private void store(Operation operation, List<Tensor> results) {
+            for (int i = 0; i < operation.outputs().size(); i++) {
+                ProgramValue output = operation.outputs().get(i);
+                if (output != null) {
+                    set(output, new IValue(results.get(i)), false);
+                }
+            }
+        }
+    }
+
+    private static boolean isWhole(View view) {
+        return view.layout().equals(view.value().layout());
+    }
+
+    /** Returns the tensor that reads a value, given in the layout of that value, in the layout of a view. */
+    private static Tensor read(View view, Tensor tensor) {
         Layout have = view.value().layout();
         Layout want = view.layout();
         if (have.equals(want)) {

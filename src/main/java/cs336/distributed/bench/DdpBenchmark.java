@@ -29,8 +29,10 @@ import java.util.List;
  *   <li>{@code communication-share}: percentage of communication in the sum of the four phases.
  * </ul>
  *
- * On CUDA the phases are times between events in the compute stream, which do not delay the step. Each value is that of
- * the slowest rank in that step. {@code messages} is the number of gradient all-reduces per step,
+ * A compiled step has no phases, only a total and its messages.
+ *
+ * <p>On CUDA the phases are times between events in the compute stream, which do not delay the step. Each value is that
+ * of the slowest rank in that step. {@code messages} is the number of gradient all-reduces per step,
  * {@code gradient-bytes} their total size.
  *
  * <p>If traces are requested, {@link StepTraces} records further steps of each case.
@@ -48,18 +50,25 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
      * Returns the case of a training setup.
      *
      * @param c the setup; its mode is {@link #NONE} or the name of a {@link Strategy}
+     * @param execution how its steps run
      */
-    public static Case caseOf(RankCase c) {
+    static Case caseOf(RankCase c, StepExecution execution) {
         var metrics = new ArrayList<Metric>(List.of(TOTAL));
-        DdpTraining.PHASES.forEach(phase -> metrics.add(Metric.ms(phase)));
-        metrics.addAll(List.of(COMMUNICATION_PERCENTAGE, MESSAGES, GRADIENTS));
-        return c.toCase(metrics.toArray(Metric[]::new));
+        if (execution == StepExecution.EAGER) {
+            DdpTraining.PHASES.forEach(phase -> metrics.add(Metric.ms(phase)));
+            metrics.add(COMMUNICATION_PERCENTAGE);
+        }
+        metrics.addAll(List.of(MESSAGES, GRADIENTS));
+        return execution.mark(c.toCase(metrics.toArray(Metric[]::new)));
     }
 
-    /** Returns the name of a case's traces, such as {@code naive} or {@code bucketed-25mb}. */
+    /** Returns the name of a case's traces, such as {@code naive} or {@code bucketed-25mb-compiled}. */
     static String label(Case c) {
         String buckets = c.text("bucket_mb");
-        return c.text("mode") + (buckets.equals("0") ? "" : "-" + buckets + "mb");
+        StepExecution execution = StepExecution.of(c);
+        return c.text("mode")
+                + (buckets.equals("0") ? "" : "-" + buckets + "mb")
+                + (execution == StepExecution.EAGER ? "" : "-" + execution);
     }
 
     @Override
@@ -76,8 +85,8 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
                     var model = new DdpTraining(any, group)) {
                 time(group, training, missing, model, store);
                 for (Case c : traces.missing()) {
-                    try (var ddp = model.wrap(RankCase.of(c))) {
-                        traces.record(c, () -> model.synchronizedStep(ddp));
+                    try (var wrapped = model.wrap(c)) {
+                        traces.record(c, () -> model.synchronizedStep(wrapped));
                     }
                 }
             }
@@ -93,11 +102,11 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < cases.size(); i++) {
                 SampleCollector samples = collected.get(i);
-                try (var ddp = training.wrap(RankCase.of(cases.get(i)))) {
-                    for (double[] step : training.times(ddp, plan)) {
-                        add(samples, group.max(step));
+                try (var wrapped = training.wrap(cases.get(i))) {
+                    for (double[] step : training.times(wrapped, plan)) {
+                        add(samples, group.max(step), wrapped.isCompiled());
                     }
-                    samples.set(MESSAGES, List.of(ddp == null ? 0.0 : ddp.collectivesPerStep()));
+                    samples.set(MESSAGES, List.of((double) wrapped.collectivesPerStep()));
                     samples.set(GRADIENTS, List.of((double) training.gradientBytes()));
                 }
                 if (group.rank() == 0) {
@@ -108,11 +117,14 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         }
     }
 
-    /** Adds a step's values: its phases, then its total. */
-    private static void add(SampleCollector samples, double[] step) {
+    /** Adds a step's values: its phases, unless it is compiled, and its total. */
+    private static void add(SampleCollector samples, double[] step, boolean isCompiled) {
         List<String> phases = DdpTraining.PHASES;
         double sum = 0;
         samples.add(TOTAL, step[phases.size()]);
+        if (isCompiled) {
+            return;
+        }
         for (int k = 0; k < phases.size(); k++) {
             samples.add(Metric.ms(phases.get(k)), step[k]);
             sum += step[k];

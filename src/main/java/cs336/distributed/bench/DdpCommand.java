@@ -10,6 +10,7 @@ import cs336.bench.Precision;
 import cs336.bench.ResultTable;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
@@ -53,6 +54,9 @@ import picocli.CommandLine.Option;
             "  The model size of the course on two GPUs, with traces:",
             "    cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
+            "  Eager steps next to compiled ones, with all-reduces between and in their CUDA graphs:",
+            "    cs336 ddp --backend nccl --size large --dtype bf16 --mode none,flat,bucketed --bucket-size-mb 100"
+                    + " --execution eager,compiled,compiled-in-graph",
             "  A training run that survives failures of its ranks:",
             "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode bucketed --steps 1000 --checkpoint run1"
                     + " --max-restarts 3",
@@ -80,6 +84,18 @@ public final class DdpCommand extends LabCommand {
                             + " all-reduce for all gradients, after the backward pass); overlapped (one all-reduce per"
                             + " gradient, during the backward pass); bucketed (one per bucket, during the backward pass)")
     private List<String> modes;
+
+    @Option(
+            names = "--execution",
+            split = ",",
+            defaultValue = "eager",
+            paramLabel = "<how>",
+            description =
+                    "eager (operator by operator); compiled (fused CUDA graphs, on the CPU recorded operators; the host"
+                            + " starts all-reduces between graphs: after each bucket's gradients with overlapped and"
+                            + " bucketed, otherwise after the backward pass); compiled-in-graph (one CUDA graph that"
+                            + " contains the all-reduces; needs --backend nccl)")
+    private List<String> executions;
 
     @Option(
             names = "--bucket-size-mb",
@@ -185,8 +201,15 @@ public final class DdpCommand extends LabCommand {
             throw new IllegalArgumentException("mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");
         }
+        executions.forEach(execution -> ArgumentCheck.oneOf("--execution", execution, StepExecution.names()));
         if (kind.equals("toy")) {
+            requireNotGiven("with --model toy", "--execution");
             ToyTraining.requireDivisor(ranks.ranks());
+        }
+        if (executions.contains(StepExecution.COMPILED_IN_GRAPH.toString())
+                && ranks.backend() != CollectiveBackend.NCCL) {
+            throw new IllegalArgumentException(
+                    "--execution compiled-in-graph needs --backend nccl, not " + ranks.backend());
         }
         var chosen = new ArrayList<TrainingMode>();
         for (String mode : modes) {
@@ -256,7 +279,7 @@ public final class DdpCommand extends LabCommand {
         Precision precision = checked(this::precision);
         CheckpointedTraining.TrainingJob job = checked(() -> {
             requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
-            requireNotGiven("with --checkpoint", "--trace", "--trace-only");
+            requireNotGiven("with --checkpoint", "--trace", "--trace-only", "--execution");
             if (kind.equals("toy")) {
                 throw new IllegalArgumentException("--checkpoint needs --model transformer, not toy");
             }
@@ -285,18 +308,24 @@ public final class DdpCommand extends LabCommand {
     }
 
     private List<Case> cases(ModelOptions.Model model, Precision precision, List<TrainingMode> chosen) {
-        List<Case> cases = chosen.stream()
-                .map(mode -> DdpBenchmark.caseOf(new RankCase(
-                        model,
-                        precision,
-                        ranks.backend(),
-                        ranks.nodes(),
-                        ranks.ranks(),
-                        mode.name,
-                        mode.bucketMb,
-                        rounds.round(),
-                        0)))
-                .toList();
+        var cases = new ArrayList<Case>();
+        for (TrainingMode mode : chosen) {
+            var setup = new RankCase(
+                    model,
+                    precision,
+                    ranks.backend(),
+                    ranks.nodes(),
+                    ranks.ranks(),
+                    mode.name,
+                    mode.bucketMb,
+                    rounds.round(),
+                    0);
+            executions.stream()
+                    .map(StepExecution::parse)
+                    .filter(execution ->
+                            execution != StepExecution.COMPILED_IN_GRAPH || !mode.name.equals(DdpBenchmark.NONE))
+                    .forEach(execution -> cases.add(DdpBenchmark.caseOf(setup, execution)));
+        }
         List<String> labels = cases.stream().map(DdpBenchmark::label).toList();
         traced.forEach(label -> ArgumentCheck.oneOf("--trace-only", label, labels));
         return cases;

@@ -9,8 +9,10 @@ import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
+import cs336.bench.Case;
 import cs336.bench.Precision;
 import cs336.bench.Splits;
+import cs336.compile.CompiledStep;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.Strategy;
@@ -31,6 +33,7 @@ final class DdpTraining implements AutoCloseable {
     static final List<String> PHASES = List.of("forward", "backward", "communication", "optimizer");
 
     private static final double LEARNING_RATE = 1e-3;
+    private static final int FIRST_STEPS = 4; // of a compiled step: three without a graph, and the one that records it
 
     private final ProcessGroup group;
     private final Precision precision;
@@ -61,25 +64,69 @@ final class DdpTraining implements AutoCloseable {
         return model.parameterCount() * Float.BYTES;
     }
 
-    /** Wraps the model for the case's mode. Returns null for {@link DdpBenchmark#NONE}. */
-    DistributedDataParallel wrap(RankCase c) {
-        if (c.mode().equals(DdpBenchmark.NONE)) {
-            return null;
+    /**
+     * The model in the container of a case.
+     *
+     * @param ddp null without communication
+     * @param compiled null for eager steps
+     * @param compiledOptimizer of the compiled step, which may store 16-bit copies of the weights
+     */
+    record WrappedModel(DistributedDataParallel ddp, CompiledStep compiled, Optimizer compiledOptimizer)
+            implements AutoCloseable {
+        boolean isCompiled() {
+            return compiled != null;
         }
-        return new DistributedDataParallel(model, group, Strategy.parse(c.mode(), c.bucketMb()));
+
+        int collectivesPerStep() {
+            return ddp == null ? 0 : ddp.collectivesPerStep();
+        }
+
+        @Override
+        public void close() {
+            if (compiled != null) {
+                compiled.close();
+                compiledOptimizer.close();
+            }
+            if (ddp != null) {
+                ddp.close();
+            }
+        }
+    }
+
+    /** Wraps the model for a case. A compiled step is recorded before this method returns. */
+    WrappedModel wrap(Case c) {
+        RankCase setup = RankCase.of(c);
+        StepExecution execution = StepExecution.of(c);
+        DistributedDataParallel ddp = setup.mode().equals(DdpBenchmark.NONE)
+                ? null
+                : new DistributedDataParallel(model, group, Strategy.parse(setup.mode(), setup.bucketMb()));
+        if (execution == StepExecution.EAGER) {
+            return new WrappedModel(ddp, null, null);
+        }
+        var ownOptimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
+        CompiledStep compiled = ddp == null
+                ? CompiledStep.of(model, ownOptimizer, precision)
+                : CompiledStep.of(ddp, ownOptimizer, precision);
+        compiled.fuseKeepingAttention();
+        if (execution == StepExecution.COMPILED_IN_GRAPH) {
+            compiled.collectivesInGraph();
+        }
+        for (int i = 0; i < FIRST_STEPS; i++) {
+            compiled.run(batch.inputs(), batch.targets());
+        }
+        return new WrappedModel(ddp, compiled, ownOptimizer);
     }
 
     /**
      * Returns the times of each timed step in milliseconds: its phases, then the measured wall time of the whole step.
-     *
-     * @param ddp the wrapper; null to train without communication
+     * All phases of a compiled step are in the first one.
      */
-    List<double[]> times(DistributedDataParallel ddp, TrainingPlan plan) {
+    List<double[]> times(WrappedModel wrapped, TrainingPlan plan) {
         var times = new ArrayList<double[]>();
         for (int i = 0; i < plan.warmup() + plan.steps(); i++) {
             splits.start();
             long start = System.nanoTime();
-            step(ddp);
+            step(wrapped);
             double[] phases = splits.ms(); // synchronises the device
             double total = (System.nanoTime() - start) / NANOS_PER_MS;
             if (i < plan.warmup()) {
@@ -93,13 +140,18 @@ final class DdpTraining implements AutoCloseable {
     }
 
     /** Runs one untimed step, with the device synchronised before and after it. */
-    void synchronizedStep(DistributedDataParallel ddp) {
+    void synchronizedStep(WrappedModel wrapped) {
         splits.start();
-        step(ddp);
+        step(wrapped);
         splits.ms();
     }
 
-    private void step(DistributedDataParallel ddp) {
+    private void step(WrappedModel wrapped) {
+        if (wrapped.isCompiled()) {
+            wrapped.compiled.run(batch.inputs(), batch.targets());
+            PHASES.forEach(phase -> splits.mark());
+            return;
+        }
         try (var scope = MemoryScope.open()) {
             Tensor loss;
             try (var range = ProfilerRange.of("forward");
@@ -112,8 +164,8 @@ final class DdpTraining implements AutoCloseable {
             }
             splits.mark();
         }
-        if (ddp != null) {
-            ddp.finishGradientSynchronization();
+        if (wrapped.ddp != null) {
+            wrapped.ddp.finishGradientSynchronization();
         }
         splits.mark();
         optimizer.step();
