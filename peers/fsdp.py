@@ -1,23 +1,32 @@
 """The PyTorch counterpart of `cs336 fsdp`: the same training step with PyTorch's FSDP2 on the same GPUs.
 
-usage: python3 peers/fsdp.py CSV [--size xl,8B] [--batch 1] [--context 128] [--dtype bf16] [--checkpointing everything,first-16,nothing]
-                             [--attention cudnn] [--no-compile] [--loss-chunks 16] [--processes 2] [--warmup 2] [--steps 5] [--round 1]
+usage: python3 peers/fsdp.py CSV [--mode fsdp,hsdp] [--replicas 2] [--size xl,8B] [--batch 1] [--context 128] [--dtype bf16]
+                             [--checkpointing everything,first-16,nothing] [--attention cudnn] [--no-compile] [--loss-chunks 16]
+                             [--processes 2] [--warmup 2] [--steps 5] [--round 1]
+       on the CPU: ... --device cpu --backend gloo --attention math --no-compile
 
-CSV is the file that `cs336 fsdp` wrote. Rows are added to it under the mode `fsdp` and the implementations `pytorch-eager+cudnn`,
-`pytorch-compile+flash` and so on. Each block is a unit, compiled by torch.compile unless --no-compile is given; bf16 is FSDP2's
-mixed precision with fp32 master weights. --checkpointing first-k recomputes the first k blocks, `nothing` all of them. The loss is
-computed in chunks that are recomputed, too. The protocol is that of cs336.distributed.bench.FsdpBenchmark: memory of the second
-step; loss and gradient norm of the first three steps, from the same parameters and batches as there; then steps back to back,
-where each value is that of the slowest rank. AdamW is PyTorch's fused version. `gradients` is 0: the backward pass contains it.
+CSV is the file that `cs336 fsdp` wrote. Rows are added to it under the modes `fsdp` and `hsdp` and the implementations
+`pytorch-eager+cudnn`, `pytorch-compile+flash` and so on. Each block is a unit, compiled by torch.compile unless --no-compile is
+given; bf16 is FSDP2's mixed precision with fp32 master weights. --checkpointing first-k recomputes the first k blocks, `nothing` all
+of them. The loss is computed in chunks that are recomputed, too. The protocol is that of cs336.distributed.bench.FsdpBenchmark:
+memory of the second step (GPUs only); loss and gradient norm of the first three steps, from the same parameters and batches as there;
+then steps back to back, where each value is that of the slowest rank. AdamW is PyTorch's fused version. `gradients` is 0: the backward
+pass contains it.
+
+`hsdp` shards within each of --replicas groups of consecutive ranks and replicates across the groups, with a device mesh of replicas ×
+shards. NCCL treats each group as a node of its own, in all modes of the run, as with --emulate-nodes of `cs336 fsdp`.
 """
 
+import itertools
 import math
+import os
 import statistics
 
 import torch
 import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
@@ -29,6 +38,7 @@ from transformer_step import SIZES
 VOCABULARIES = {"8B": 151_936}
 DIMENSIONS = {**SIZES, "8B": (4096, 11_008, 34, 32)}
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "math": SDPBackend.MATH}
+MODES = ["fsdp", "hsdp"]
 PHASES = ["forward", "backward", "gradients", "update"]
 MASK = 2**64 - 1
 CUT, MASS_INSIDE_CUT = 3, 0.997300203936740  # of the truncated normal distribution, as in cs336.basics.Initialization
@@ -92,8 +102,8 @@ class TransformerLM(nn.Module):
         return sum(checkpoint(loss, *part, self.head.weight, use_reentrant=False) for part in parts) / targets.numel()
 
 
-def initialize(model, device, rank, processes):
-    """Sets the initial parameters of cs336: the same random numbers, drawn in the same order."""
+def initialize(model, device, shard, shards):
+    """Sets the initial parameters of cs336, of which this rank holds one shard: the same random numbers, in the same order."""
     torch.manual_seed(0)
     vocabulary, d_model = model.embeddings.weight.shape
     for parameter in model.parameters():
@@ -104,8 +114,8 @@ def initialize(model, device, rank, processes):
         std = 1 if parameter is model.embeddings.weight else math.sqrt(2 / sum(parameter.shape))
         values = torch.empty(parameter.shape, device=device).uniform_(-MASS_INSIDE_CUT, MASS_INSIDE_CUT)
         values.erfinv_().mul_(std * math.sqrt(2)).clamp_(-CUT * std, CUT * std)
-        rows = -(-parameter.shape[0] // processes)
-        local.copy_(values[rank * rows : (rank + 1) * rows])
+        rows = -(-parameter.shape[0] // shards)
+        local.copy_(values[shard * rows : (shard + 1) * rows])
 
 
 def random_batch(vocabulary, batch, context, device, seed):
@@ -139,7 +149,15 @@ def gathered(value):
     return values
 
 
-def measure(size, checkpointing, args, device, rank):
+def device_mesh(mode, args):
+    """Returns the mesh of a mode. On a mesh of replicas × shards FSDP2 shards along the second dimension only."""
+    if mode == "fsdp":
+        return init_device_mesh(args.device, (args.processes,), mesh_dim_names=("shard",))
+    shape = args.replicas, args.processes // args.replicas
+    return init_device_mesh(args.device, shape, mesh_dim_names=("replicate", "shard"))
+
+
+def measure(mode, size, checkpointing, args, device, rank):
     """Returns the values of each metric."""
     d_model, d_ff, layers, heads = DIMENSIONS[size]
     vocabulary = VOCABULARIES.get(size, 10_000)
@@ -149,19 +167,26 @@ def measure(size, checkpointing, args, device, rank):
     with torch.device("meta"):
         model = TransformerLM(vocabulary, d_model, d_ff, layers, heads, recomputed, args.loss_chunks)
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16) if args.dtype == "bf16" else MixedPrecisionPolicy()
+    mesh = device_mesh(mode, args)
     for layer in model.layers:
         if not args.no_compile:
             layer.compile()
-        fully_shard(layer, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
     model.to_empty(device=device)
-    initialize(model, device, rank, args.processes)
+    initialize(model, device, mesh["shard"].get_local_rank(), mesh["shard"].size())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     width = d_model // heads
     angles = torch.outer(torch.arange(args.context), 10_000 ** (-torch.arange(0, width, 2) / width)).to(device)
     batch = random_batch(vocabulary, args.batch, args.context, device, rank)
     rotation = angles.cos(), angles.sin()
-    results = {("init", "bytes"): gathered(torch.cuda.memory_allocated())}
+    results = {}
+
+    def store_memory(metric, allocated):
+        if device.type == "cuda":
+            results[metric, "bytes"] = gathered(allocated())
+
+    store_memory("init", torch.cuda.memory_allocated)
 
     def backward(mark):
         with sdpa_kernel(BACKENDS[args.attention]):
@@ -178,17 +203,17 @@ def measure(size, checkpointing, args, device, rank):
 
     optimizer.param_groups[0]["lr"] = 1e-5  # as in FsdpBenchmark
     for step in range(1, 4):
-        if step == 2:
+        if step == 2 and device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         results[f"loss-{step}", "nats"] = gathered(backward(lambda: None).item())
         if step == 2:
-            results["before-step", "bytes"] = gathered(torch.cuda.memory_allocated())
+            store_memory("before-step", torch.cuda.memory_allocated)
         optimizer.param_groups[0]["eps"] = 1e-8 / math.sqrt(1 - 0.999**step)  # the course's AdamW adds it to the raw moment
         norm = torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]).full_tensor()
         results[f"gradient-norm-{step}", ""] = [norm.item()]
         update()
         if step == 2:
-            results["peak", "bytes"] = gathered(torch.cuda.max_memory_allocated())
+            store_memory("peak", torch.cuda.max_memory_allocated)
     optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["eps"] = 1e-3, 1e-8
     clock = Clock(device)
     for _ in range(args.warmup):
@@ -210,37 +235,51 @@ def measure(size, checkpointing, args, device, rank):
 
 
 def run(rank, args, port):
+    if args.replicas > 1:  # as cs336.distributed.launch.EmulatedNodes
+        node = rank * args.replicas // args.processes
+        os.environ.update(NCCL_HOSTID=f"node{node}", NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo")
     device, origin = begin(rank, args, port)
-    for size in args.size.split(","):
+    for size, mode, checkpointing in itertools.product(args.size.split(","), args.mode, args.checkpointing.split(",")):
         label = size
         if size in VOCABULARIES:
             label = "d{}-ff{}-l{}-h{}-v{}".format(*DIMENSIONS[size], VOCABULARIES[size])
-        for checkpointing in args.checkpointing.split(","):
-            results = measure(size, checkpointing, args, device, rank)
-            torch._dynamo.reset()
+        results = measure(mode, size, checkpointing, args, device, rank)
+        torch._dynamo.reset()
+        if args.device == "cuda":
             torch.cuda.empty_cache()
-            if rank == 0:
-                case = {
-                    "size": label, "year": 2025, "batch": args.batch, "context": args.context, "dtype": args.dtype,
-                    "backend": args.backend, "nodes": 1, "processes": args.processes, "mode": "fsdp", "bucket_mb": 0,
-                    "round": args.round, "checkpointing": checkpointing,
-                    "loss_rows": -(-args.batch * args.context // args.loss_chunks),
-                    "implementation": f"pytorch-{'eager' if args.no_compile else 'compile'}+{args.attention}",
-                }
-                store(args.csv, [row(case, *metric, values, origin) for metric, values in results.items()])
-                print(label, checkpointing, {m[0]: statistics.median(v) for m, v in results.items()}, flush=True)
+        if rank == 0:
+            case = {
+                "size": label, "year": 2025, "batch": args.batch, "context": args.context, "dtype": args.dtype,
+                "backend": args.backend, "nodes": args.replicas, "processes": args.processes, "mode": mode, "bucket_mb": 0,
+                "round": args.round, "checkpointing": checkpointing,
+                "loss_rows": -(-args.batch * args.context // args.loss_chunks),
+                "implementation": f"pytorch-{'eager' if args.no_compile else 'compile'}+{args.attention}",
+            }
+            store(args.csv, [row(case, *metric, values, origin) for metric, values in results.items()])
+            medians = {metric: statistics.median(values) for (metric, _), values in results.items()}
+            print(label, mode, checkpointing, medians, flush=True)
+    dist.barrier()  # rank 0 stores results while the others wait
     dist.destroy_process_group()
 
 
-def main():
+def arguments():
+    """Returns the checked arguments, with a list of modes."""
     parser = options("xl", "fsdp", warmup=2)
+    parser.add_argument("--replicas", type=int, default=1, help="groups of ranks that hold a whole model each, in mode hsdp")
     parser.add_argument("--dtype", default="bf16", choices=["fp32", "bf16"])
     parser.add_argument("--checkpointing", default="everything", help="everything, nothing or first-k, separated by commas")
     parser.add_argument("--attention", default="cudnn", choices=list(BACKENDS))
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--loss-chunks", type=int, default=1)
-    launch(run, parser.parse_args())
+    args = parser.parse_args()
+    args.mode = args.mode.split(",")
+    for mode in args.mode:
+        if mode not in MODES:
+            parser.error(f"--mode must be fsdp or hsdp, not {mode}")
+    if args.replicas < 1 or args.processes % args.replicas:
+        parser.error(f"--replicas must divide the {args.processes} processes, not {args.replicas}")
+    return args
 
 
 if __name__ == "__main__":
-    main()
+    launch(run, arguments())

@@ -47,21 +47,20 @@ class ArchitectureTest {
         direct.put("compile.program", List.of("kernels.runtime"));
         direct.put("compile.trace", List.of("compile.program"));
         direct.put("compile.fuse", List.of("compile.trace"));
-        direct.put("compile", List.of("compile.fuse"));
-        direct.put("train", List.of("checkpoints", "compile"));
         direct.put("profile", List.of("numbers"));
         direct.put("profile.memory", List.of("profile", "scaling"));
         direct.put("distributed.collectives", List.of("bench"));
         direct.put("distributed.launch", List.of("distributed.collectives"));
         direct.put("distributed.training", List.of("distributed.collectives"));
-        direct.put(
-                "distributed.bench",
-                List.of("checkpoints", "distributed.launch", "distributed.training", "profile.memory"));
+        direct.put("compile", List.of("compile.fuse", "distributed.training"));
+        direct.put("train", List.of("checkpoints", "compile"));
+        direct.put("distributed.bench", List.of("checkpoints", "compile", "distributed.launch", "profile.memory"));
         direct.put("planner", List.of("distributed.bench"));
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));
         direct.put("site", List.of("writeup"));
-        direct.put("notebook", List.of("figures", "writeup", "compile"));
+        direct.put("notebook.widgets", List.of("charts"));
+        direct.put("notebook", List.of("figures", "writeup", "compile", "notebook.widgets"));
         direct.put("", List.of("notebook", "planner", "site", "train"));
 
         var all = new LinkedHashMap<String, Set<String>>();

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -175,32 +176,47 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Returns a 16-bit copy of a parameter, which from now on each step writes together with the parameter: in mixed
-     * precision the weight that the forward pass reads, while the parameter is the master weight. The optimizer owns
-     * the copy.
+     * Returns a 16-bit copy of each parameter, which from now on each step writes together with the parameter: in mixed
+     * precision the weights that the forward pass reads, while the parameters are the master weights. The optimizer
+     * owns the copies. Those that it creates in one call are adjacent in memory, in this order.
      *
-     * @param name of a parameter
+     * @param names of parameters
      * @param dtype bf16 or fp16
-     * @return null if the parameter already has a copy in another dtype
+     * @return null if a parameter already has a copy in another dtype
      */
-    public Tensor copy(String name, DType dtype) {
+    public List<Tensor> copies(List<String> names, DType dtype) {
         if (dtype != DType.BFLOAT16 && dtype != DType.FLOAT16) {
             throw new IllegalArgumentException("dtype must be bf16 or fp16, not " + dtype);
         }
-        State state = states.get(name);
-        if (state == null) {
-            throw new IllegalArgumentException("parameter " + name + " is not in this optimizer");
-        }
-        if (state.copy == null) {
-            try (var noGrad = NoGrad.open()) {
-                Tensor detached = state.parameter.detach();
-                state.copy = MemoryScope.keep(detached.to(dtype.scalarType()));
-                detached.close();
+        List<State> copied = new ArrayList<>();
+        for (String name : names) {
+            State state = states.get(name);
+            if (state == null) {
+                throw new IllegalArgumentException("parameter " + name + " is not in this optimizer");
             }
-            state.copiedVersion = state.parameter._version();
+            copied.add(state);
+        }
+        List<State> created =
+                copied.stream().filter(state -> state.copy == null).distinct().toList();
+        if (!created.isEmpty()) {
+            try (var scope = MemoryScope.open();
+                    var noGrad = NoGrad.open()) {
+                Tensor all = torch.cat(new TensorVector(created.stream()
+                        .map(state -> state.parameter.flatten().to(dtype.scalarType()))
+                        .toArray(Tensor[]::new)));
+                long start = 0;
+                for (State state : created) {
+                    long elements = state.parameter.numel();
+                    Tensor part = all.narrow(0, start, elements).view_as(state.parameter);
+                    state.copy = MemoryScope.keep(part);
+                    state.copiedVersion = state.parameter._version();
+                    start += elements;
+                }
+            }
             groups.forEach(AdamWGroup::closeCohorts);
         }
-        return DType.of(state.copy) == dtype ? state.copy : null;
+        boolean haveDtype = copied.stream().allMatch(state -> DType.of(state.copy) == dtype);
+        return haveDtype ? copied.stream().map(state -> state.copy).toList() : null;
     }
 
     /** Updates the copies of parameters that were changed by an operator of PyTorch since the last step. */

@@ -80,7 +80,7 @@ public record Provenance(
     }
 
     /** Returns whether files differed from the commit. */
-    static boolean isDirty(String commit) {
+    public static boolean isDirty(String commit) {
         return commit.endsWith(DIRTY);
     }
 

@@ -39,6 +39,9 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p><b>Memory.</b> The graph of the function exists while the function runs, in the forward pass too. It is freed
  * before the next function of the forward or backward pass starts. Autocast's casts of the weights are freed with it.
+ *
+ * <p><b>Recorded programs.</b> A step that a compiler records contains the recomputation, which starts from copies of
+ * the inputs. A policy therefore states what a compiled step keeps, too.
  */
 public final class ActivationCheckpoint {
     private ActivationCheckpoint() {}

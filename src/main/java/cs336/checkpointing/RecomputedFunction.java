@@ -72,7 +72,8 @@ final class RecomputedFunction extends AutogradFunction {
         List<Edge> edges = edgesBehindInputs();
         GradMode.set_enabled(true);
         try (var range = ProfilerRange.of("recompute")) {
-            Tensor[] aliases = ActivationCheckpoint.aliases(savedInputs(ctx));
+            Tensor[] saved = savedInputs(ctx);
+            Tensor[] aliases = ActivationCheckpoint.aliases(createGraph ? saved : RecordedRecomputation.inputs(saved));
             long firstSequenceNumber = torch.peek();
             Tensor[] recomputed = recompute(aliases);
             Tensor[] substitutes = CapturedEdges.redirect(recomputed, aliases, firstSequenceNumber, captured, edges);

@@ -3,6 +3,7 @@ package cs336.compile;
 import cs336.compile.fuse.FusionPasses;
 import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Interpreter;
+import cs336.compile.program.Interpreter.ProgramRun;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
@@ -74,6 +75,27 @@ final class CompiledProgram implements AutoCloseable {
      */
     Tensor[] run(Tensor... inputs) {
         return separated(interpreter.run(inputs));
+    }
+
+    /** Starts a run that the caller advances in sections; see {@link Interpreter#start}. */
+    ProgramRun start(Tensor... inputs) {
+        return interpreter.start(inputs);
+    }
+
+    /** Returns the number of operations that a run executes. */
+    int operations() {
+        return optimized.operations().size();
+    }
+
+    /** Returns for each output the number of operations after which a run has computed it. */
+    int[] completions() {
+        return optimized.completions();
+    }
+
+    /** Returns an output that a run has reached, like {@link #run}. */
+    Tensor output(ProgramRun run, int i) {
+        Tensor output = run.output(i);
+        return isCopied[i] ? output.clone() : output;
     }
 
     /** Returns the outputs of a run with copies of those that share memory. */

@@ -9,7 +9,15 @@ import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Precision;
 import cs336.compile.fuse.MasterWeights;
+import cs336.compile.program.Interpreter.ProgramRun;
 import cs336.compile.program.Program;
+import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.training.DistributedDataParallel;
+import cs336.distributed.training.NoSync;
+import cs336.distributed.training.ShardedOptimizer;
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.Backward;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
@@ -24,7 +32,9 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -46,18 +56,33 @@ import org.bytedeco.pytorch.global.torch;
  * graphs bit for bit; with {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside
  * the graph: the host queues them while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
+ * <p>With {@link DistributedDataParallel} gradients are averaged over ranks. If its strategy
+ * {@linkplain cs336.distributed.training.Strategy#overlaps overlaps} and the step is {@linkplain #fuse fused}, the
+ * passes are several graphs: each ends where the gradients of a bucket are complete, and the collective of this bucket
+ * runs at the same time as the following graphs. Otherwise collectives run after the passes.
+ * {@link #collectivesInGraph} records them in the graph. {@link #accumulate} replaces
+ * {@link DistributedDataParallel#noSync}.
+ *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
  */
 public final class CompiledStep implements AutoCloseable {
     private static final int WARMUP = 3;
 
+    private static final AtenOperator FOREACH_ADD = AtenOperator.of("aten::_foreach_add_", "List");
+    private static final AtenOperator FOREACH_DIVIDE = AtenOperator.of("aten::_foreach_div_", "Scalar");
+
     private final TransformerLM model;
+    private final DistributedDataParallel ddp; // null on a single rank
     private final Optimizer optimizer;
     private final Precision precision;
     private final Device device;
     private final GradScaler scaler;
     private final List<Tensor> parameters;
+    private final List<List<Integer>> buckets; // indices of parameters whose collective overlaps with the passes
+    private final Tensor[] accumulated; // sums of gradients by parameter, null without any
+    private int accumulatedBatches;
+    private boolean collectivesInGraph;
     private final AdamWCasts masterWeights; // null unless the optimizer is AdamW
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
@@ -72,23 +97,44 @@ public final class CompiledStep implements AutoCloseable {
      */
     private record RecordingKey(List<Long> shape, List<Boolean> trainable) {}
 
-    private CompiledStep(TransformerLM model, Optimizer optimizer, Precision precision) {
+    private CompiledStep(TransformerLM model, DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
         this.model = model;
+        this.ddp = ddp;
         this.optimizer = optimizer;
         this.precision = precision;
         device = model.device();
         scaler = precision.scaler(device);
         parameters = List.copyOf(optimizer.parameters().values());
         // Loss scaling must find overflows in the gradients and unscale them in fp32.
-        masterWeights = optimizer instanceof AdamW adamw ? new AdamWCasts(adamw, precision != Precision.FP16) : null;
+        // Gradients are averaged over ranks in fp32, too.
+        masterWeights = optimizer instanceof AdamW adamw
+                ? new AdamWCasts(adamw, precision != Precision.FP16 && ddp == null)
+                : null;
+        accumulated = new Tensor[parameters.size()];
+        buckets = ddp == null ? List.of() : buckets(ddp.overlappingBuckets());
+    }
+
+    /** Returns the indices of the parameters of each bucket. */
+    private List<List<Integer>> buckets(List<List<Tensor>> ofTensors) {
+        Map<Long, Integer> indices = new HashMap<>();
+        for (Tensor parameter : parameters) {
+            indices.put(parameter.unsafeGetTensorImpl().address(), indices.size());
+        }
+        return ofTensors.stream()
+                .map(bucket -> bucket.stream()
+                        .map(tensor -> indices.get(tensor.unsafeGetTensorImpl().address()))
+                        .filter(Objects::nonNull)
+                        .toList())
+                .toList();
     }
 
     /** Lets AdamW store the 16-bit weights of the forward pass and read 16-bit gradients. */
     private record AdamWCasts(AdamW optimizer, boolean readsNarrowGradients) implements MasterWeights {
         @Override
-        public Tensor copy(String name, DType dtype) {
-            boolean isStored = dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
-            return isStored && optimizer.parameters().containsKey(name) ? optimizer.copy(name, dtype) : null;
+        public List<Tensor> copies(List<String> names, DType dtype) {
+            boolean areStored = (dtype == DType.BFLOAT16 || dtype == DType.FLOAT16)
+                    && optimizer.parameters().keySet().containsAll(names);
+            return areStored ? optimizer.copies(names, dtype) : null;
         }
     }
 
@@ -99,7 +145,40 @@ public final class CompiledStep implements AutoCloseable {
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
      */
     public static CompiledStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
-        return new CompiledStep(model, optimizer, precision);
+        return new CompiledStep(model, null, optimizer, precision);
+    }
+
+    /**
+     * Returns the step of a language model whose gradients are averaged over ranks. All ranks call {@link #run} equally
+     * often; they may use different input shapes.
+     *
+     * @param ddp the container of a {@link TransformerLM}; the caller closes it after the step. Its backward hooks are
+     *     not used.
+     * @param optimizer updates the model's parameters; the caller closes it
+     * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
+     * @throws IllegalArgumentException if the container has another module
+     */
+    public static CompiledStep of(DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
+        if (!(ddp.module() instanceof TransformerLM model)) {
+            throw new IllegalArgumentException("ddp must contain a TransformerLM, not a "
+                    + ddp.module().getClass().getSimpleName());
+        }
+        return new CompiledStep(model, ddp, optimizer, precision);
+    }
+
+    /**
+     * Records the collectives that average gradients in the same CUDA graph as the passes. Needs NCCL, and a gradient
+     * of every trainable parameter. A replayed collective has no timeout; see {@link ProcessGroup#recordInGraph}.
+     * Default: the host starts collectives between graphs.
+     *
+     * @throws IllegalStateException if the step has no {@link DistributedDataParallel}, or its group does not use NCCL
+     */
+    public CompiledStep collectivesInGraph() {
+        if (ddp == null || ddp.group().backend() != CollectiveBackend.NCCL) {
+            throw new IllegalStateException("collectivesInGraph() needs a DistributedDataParallel with NCCL");
+        }
+        collectivesInGraph = true;
+        return this;
     }
 
     /** Clips the gradients to this global L2 norm, which must be positive. Default: no clipping. */
@@ -174,6 +253,36 @@ public final class CompiledStep implements AutoCloseable {
      * @throws IllegalStateException if the step is closed, or cannot be recorded; the message says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
+        ShapeGraph ofShape = prepare(inputs, targets);
+        ofShape.forwardBackward(new Averaging());
+        update();
+        clearAccumulated();
+        return ofShape.loss;
+    }
+
+    /**
+     * Computes the gradients of one batch for the next {@link #run} without updating parameters, and without
+     * communication. That call then trains on the mean of the gradients of all these batches and its own. If they have
+     * equally many tokens, this is the gradient of the mean over all tokens.
+     *
+     * @param inputs int64 token ids, [B, T], on the model's device
+     * @param targets int64 token ids, [B, T], on the model's device
+     * @return the mean cross-entropy of this batch, as in {@link #run}
+     * @throws IllegalArgumentException if a shape, dtype or device is not as described above
+     * @throws IllegalStateException if the step is closed or cannot be recorded, or collectives are in its graph
+     */
+    public Tensor accumulate(Tensor inputs, Tensor targets) {
+        if (collectivesInGraph) {
+            throw new IllegalStateException("accumulate() cannot be used with collectivesInGraph()");
+        }
+        ShapeGraph ofShape = prepare(inputs, targets);
+        ofShape.forwardBackward(this::addToAccumulated);
+        accumulatedBatches++;
+        return ofShape.loss;
+    }
+
+    /** Copies a batch to the static inputs of its shape, and removes the gradients of the last call. */
+    private ShapeGraph prepare(Tensor inputs, Tensor targets) {
         if (closed) {
             throw new IllegalStateException("the step is closed");
         }
@@ -188,6 +297,9 @@ public final class CompiledStep implements AutoCloseable {
         }
         Torch.allowTf32(precision.tf32());
         ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(inputs));
+        if (optimizer instanceof ShardedOptimizer<?> sharded) {
+            sharded.awaitParameters(); // a recorded forward pass does not wait for each layer
+        }
         try (var noGrad = NoGrad.open()) {
             ofShape.inputs.copy_(inputs);
             ofShape.targets.copy_(targets);
@@ -196,9 +308,7 @@ public final class CompiledStep implements AutoCloseable {
         if (masterWeights != null) {
             masterWeights.optimizer.refreshCopies();
         }
-        ofShape.forwardBackward();
-        update();
-        return ofShape.loss;
+        return ofShape;
     }
 
     private void requireIds(String name, Tensor ids) {
@@ -240,14 +350,18 @@ public final class CompiledStep implements AutoCloseable {
     private void update() {
         try (var scope = MemoryScope.open()) {
             boolean clips = maxNorm < Double.POSITIVE_INFINITY;
-            if (clips && extent != FusionExtent.NONE && masterWeights != null && masterWeights.readsNarrowGradients) {
+            if (clips && extent != FusionExtent.NONE && masterWeights != null && precision != Precision.FP16) {
                 Tensor norm = GradientClipping.norm(parameters);
                 masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
                 return;
             }
             if (clips) {
                 scaler.unscale(optimizer);
-                GradientClipping.clipByGlobalNorm(parameters, maxNorm);
+                if (optimizer instanceof ShardedOptimizer<?> sharded) {
+                    sharded.clipGradients(maxNorm);
+                } else {
+                    GradientClipping.clipByGlobalNorm(parameters, maxNorm);
+                }
             }
             scaler.step(optimizer);
             scaler.update();
@@ -270,18 +384,103 @@ public final class CompiledStep implements AutoCloseable {
         }
         closed = true;
         optimizer.zeroGrad();
+        clearAccumulated();
         shapes.values().forEach(ShapeGraph::close);
         scaler.close();
     }
 
-    /** The static inputs and outputs of one input shape, and its graph once it is recorded. */
+    /** What is done with gradients that the passes have written to {@code grad()}. */
+    private interface GradientConsumer {
+        /**
+         * Accepts gradients that are complete, on the stream that computes them.
+         *
+         * @param parameters indices of their parameters
+         */
+        void ready(List<Integer> parameters);
+
+        /** Ends the passes, after all gradients were accepted. */
+        default void finish() {}
+    }
+
+    /** Adds the gradients of earlier batches, and averages the sum over batches and ranks. */
+    private final class Averaging implements GradientConsumer {
+        @Override
+        public void ready(List<Integer> indices) {
+            if (accumulatedBatches > 0) {
+                averageOverBatches(indices);
+            }
+            if (ddp != null) {
+                ddp.gradientsReady(indices.stream().map(parameters::get).toList());
+            }
+        }
+
+        @Override
+        public void finish() {
+            if (ddp != null) {
+                ddp.finishGradientSynchronization();
+            }
+        }
+    }
+
+    private void averageOverBatches(List<Integer> indices) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            List<Tensor> sums = addToAccumulated(indices);
+            if (!sums.isEmpty()) {
+                try (var list = TensorList.of(sums)) {
+                    FOREACH_DIVIDE.call(list, (double) (accumulatedBatches + 1));
+                }
+            }
+            indices.stream()
+                    .filter(i -> accumulated[i] != null)
+                    .forEach(i -> parameters.get(i).mutable_grad().put(accumulated[i]));
+        }
+    }
+
+    /** Adds gradients to those of earlier batches, and returns the sums. */
+    private List<Tensor> addToAccumulated(List<Integer> indices) {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            List<Tensor> sums = new ArrayList<>();
+            List<Tensor> added = new ArrayList<>();
+            for (int i : indices) {
+                Tensor gradient = parameters.get(i).grad();
+                if (!gradient.defined()) {
+                    continue;
+                }
+                if (accumulated[i] == null) { // in the dtype of the parameter, also if the gradient has 16 bits
+                    accumulated[i] = MemoryScope.keep(torch.zeros_like(parameters.get(i)));
+                }
+                sums.add(accumulated[i]);
+                added.add(gradient);
+            }
+            if (!sums.isEmpty()) {
+                try (var to = TensorList.of(sums);
+                        var from = TensorList.of(added)) {
+                    FOREACH_ADD.call(to, from, 1L);
+                }
+            }
+            return sums;
+        }
+    }
+
+    private void clearAccumulated() {
+        Arrays.stream(accumulated).filter(Objects::nonNull).forEach(Tensor::close);
+        Arrays.fill(accumulated, null);
+        accumulatedBatches = 0;
+    }
+
+    /** The static inputs and outputs of one input shape, and its graphs once they are recorded. */
     private final class ShapeGraph implements AutoCloseable {
         private final Tensor inputs;
         private final Tensor targets;
         private final Tensor loss;
-        private final CudaGraph graph = device.isCuda() ? CudaGraph.on(device) : null;
+        private final CudaGraph firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
         private CompiledProgram program; // with fusion, after the first step
-        private List<Tensor> gradients; // those that the graph writes, one per parameter; null before it is recorded
+        private List<GradientStage> stages; // likewise; the graphs without fusion have one
+        private List<CudaGraph> graphs = List.of(); // one per stage; one if collectives are in the graph
+        private Runnable countCollectives; // in the graph
+        private Tensor[] gradients; // those that the graphs write, by parameter; null for one without
         private int steps;
 
         ShapeGraph(Tensor like) {
@@ -290,82 +489,182 @@ public final class CompiledStep implements AutoCloseable {
                 targets = MemoryScope.keep(torch.zeros_like(like));
                 loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
             }
+            stages = List.of(new GradientStage(0, allIndices()));
         }
 
-        void forwardBackward() {
-            if (graph == null) {
-                computeGradients();
+        private List<Integer> allIndices() {
+            return IntStream.range(0, parameters.size()).boxed().toList();
+        }
+
+        void forwardBackward(GradientConsumer consumer) {
+            if (firstGraph == null) {
+                compute(consumer);
                 return;
             }
             if (steps++ < warmup) {
-                graph.warmUp(this::computeGradients);
+                firstGraph.warmUp(() -> compute(consumer));
                 return;
             }
-            if (gradients == null) {
-                record();
+            if (graphs.isEmpty()) {
+                record(consumer);
             }
-            graph.replay();
-            attach(gradients); // those that this graph writes
+            replay(consumer);
         }
 
-        private void computeGradients() {
-            if (extent != FusionExtent.NONE) {
-                computeFused();
-                return;
+        private void compute(GradientConsumer consumer) {
+            if (extent == FusionExtent.NONE) {
+                computePlain();
+                consumer.ready(allIndices());
+            } else if (program == null) {
+                computeAndRecord(consumer);
+            } else {
+                computeFused(consumer);
             }
-            try (var scope = MemoryScope.open()) {
+            consumer.finish();
+        }
+
+        private void computePlain() {
+            try (var scope = MemoryScope.open();
+                    var local = withoutHooks()) {
                 Tensor value = loss(inputs, targets);
-                try (var noGrad = NoGrad.open()) {
-                    loss.copy_(value);
-                }
+                copyLoss(value);
                 try (var range = ProfilerRange.of("backward")) {
                     scaler.scale(value).backward();
                 }
             }
         }
 
-        /** Runs the fused program and makes its outputs the gradients; the first call records it. */
-        private void computeFused() {
+        /** Opens a scope in which backward passes start no collectives; null without ranks. */
+        private NoSync withoutHooks() {
+            return ddp == null ? null : ddp.noSync();
+        }
+
+        private void copyLoss(Tensor value) {
+            try (var noGrad = NoGrad.open()) {
+                loss.copy_(value);
+            }
+        }
+
+        private void computeAndRecord(GradientConsumer consumer) {
             try (var scope = MemoryScope.open()) {
-                Tensor[] results;
-                if (program == null) {
-                    var ofFirstRun = new AtomicReference<Tensor[]>();
+                var ofThisRun = new AtomicReference<Tensor[]>();
+                try (var local = withoutHooks()) {
                     program = CompiledProgram.record(
                             CompiledStep.this::lossAndGradients,
                             device,
                             extent,
                             optimizer.parameters(),
                             masterWeights == null ? MasterWeights.NONE : masterWeights,
-                            ofFirstRun,
+                            ofThisRun,
                             inputs,
                             targets);
-                    results = ofFirstRun.get();
-                } else {
-                    results = program.run(inputs, targets);
                 }
-                try (var noGrad = NoGrad.open()) {
-                    loss.copy_(results[0]);
+                Tensor[] results = ofThisRun.get();
+                stages = stagesOf(results);
+                copyLoss(results[0]);
+                for (GradientStage stage : stages) {
+                    attach(stage, Arrays.copyOfRange(results, 1, results.length));
+                    consumer.ready(stage.parameters());
                 }
-                attach(Arrays.asList(results).subList(1, results.length));
             }
         }
 
-        private void record() {
-            graph.record(this::computeGradients);
-            var recorded = new ArrayList<Tensor>();
-            for (Tensor parameter : parameters) {
-                Tensor gradient = parameter.mutable_grad();
-                recorded.add(gradient.defined() ? MemoryScope.keep(new Tensor(gradient)) : null);
+        private List<GradientStage> stagesOf(Tensor... results) {
+            int[] completions = program.completions();
+            int[] ofGradients = new int[parameters.size()];
+            for (int i = 0; i < ofGradients.length; i++) {
+                ofGradients[i] = results[i + 1] == null ? -1 : completions[i + 1];
             }
-            gradients = recorded;
+            return GradientStage.of(program.operations(), ofGradients, buckets);
         }
 
-        /** Sets the gradients of the parameters, in their order; null leaves one undefined. */
-        private void attach(List<Tensor> values) {
+        private void computeFused(GradientConsumer consumer) {
+            try (var scope = MemoryScope.open();
+                    var run = program.start(inputs, targets)) {
+                for (GradientStage stage : stages) {
+                    run.advance(stage.end());
+                    attach(stage, outputs(run, stage));
+                    consumer.ready(stage.parameters());
+                }
+                copyLoss(program.output(run, 0));
+            }
+        }
+
+        /** Returns the gradients of a stage by parameter, in the caller's memory scope. */
+        private Tensor[] outputs(ProgramRun run, GradientStage stage) {
+            Tensor[] outputs = new Tensor[parameters.size()];
+            stage.parameters().forEach(i -> outputs[i] = program.output(run, i + 1));
+            return outputs;
+        }
+
+        private void record(GradientConsumer consumer) {
+            if (collectivesInGraph) {
+                firstGraph.record(() -> countCollectives = ddp.group().recordInGraph(() -> compute(consumer)));
+                gradients = attached();
+                graphs = List.of(firstGraph);
+            } else if (extent == FusionExtent.NONE) {
+                firstGraph.record(this::computePlain);
+                gradients = attached();
+                graphs = List.of(firstGraph);
+            } else {
+                graphs = recordStages();
+            }
+        }
+
+        private List<CudaGraph> recordStages() {
+            List<CudaGraph> recorded = new ArrayList<>();
+            gradients = new Tensor[parameters.size()];
+            try (var scope = MemoryScope.open();
+                    var run = program.start(inputs, targets)) {
+                for (GradientStage stage : stages) {
+                    boolean isFirst = recorded.isEmpty();
+                    boolean isLast = recorded.size() == stages.size() - 1;
+                    CudaGraph graph = isFirst ? firstGraph : firstGraph.continued();
+                    recorded.add(graph);
+                    graph.record(() -> {
+                        run.advance(stage.end());
+                        Tensor[] outputs = outputs(run, stage);
+                        stage.parameters().forEach(i -> gradients[i] = MemoryScope.keep(outputs[i]));
+                        if (isLast) {
+                            copyLoss(program.output(run, 0));
+                        }
+                    });
+                }
+            }
+            return recorded;
+        }
+
+        /** Returns the present gradients, without their parameters' ownership. */
+        private Tensor[] attached() {
             try (var scope = MemoryScope.open()) {
-                for (int i = 0; i < values.size(); i++) {
-                    if (values.get(i) != null) {
-                        parameters.get(i).mutable_grad().put(values.get(i));
+                return parameters.stream()
+                        .map(Tensor::mutable_grad)
+                        .map(gradient -> gradient.defined() ? MemoryScope.keep(new Tensor(gradient)) : null)
+                        .toArray(Tensor[]::new);
+            }
+        }
+
+        private void replay(GradientConsumer consumer) {
+            if (collectivesInGraph) {
+                countCollectives.run();
+                firstGraph.replay();
+                stages.forEach(stage -> attach(stage, gradients));
+                return;
+            }
+            for (int i = 0; i < graphs.size(); i++) {
+                graphs.get(i).replay();
+                attach(stages.get(i), gradients);
+                consumer.ready(stages.get(i).parameters());
+            }
+            consumer.finish();
+        }
+
+        /** Sets the gradients of the parameters of a stage; null leaves one undefined. */
+        private void attach(GradientStage stage, Tensor... ofParameters) {
+            try (var scope = MemoryScope.open()) {
+                for (int i : stage.parameters()) {
+                    if (ofParameters[i] != null) {
+                        parameters.get(i).mutable_grad().put(ofParameters[i]);
                     }
                 }
             }
@@ -373,14 +672,15 @@ public final class CompiledStep implements AutoCloseable {
 
         @Override
         public void close() {
-            if (graph != null) {
-                graph.close();
+            graphs.forEach(CudaGraph::close);
+            if (firstGraph != null) {
+                firstGraph.close();
             }
             if (program != null) {
                 program.close();
             }
             if (gradients != null) {
-                gradients.stream().filter(g -> g != null).forEach(Tensor::close);
+                Arrays.stream(gradients).filter(Objects::nonNull).forEach(Tensor::close);
             }
             List.of(inputs, targets, loss).forEach(Tensor::close);
         }

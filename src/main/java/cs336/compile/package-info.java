@@ -4,6 +4,6 @@
  * training step, and {@link cs336.compile.Compiled}, a function. Then the packages in the order of the data:
  * {@code trace}, {@code program}, {@code fuse}.
  *
- * <p>May use {@code compile.fuse}, and the packages that it may use.
+ * <p>May use {@code compile.fuse} and {@code distributed.training}, and the packages that they may use.
  */
 package cs336.compile;

@@ -16,10 +16,7 @@ import java.util.Map;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
-/**
- * The figures of the chapter on data parallelism, from measurements of {@code cs336 ddp} and {@code peers/ddp.py}. They
- * expect that the query defines {@code ddp} as the first round's measurements of one machine.
- */
+/** The figures of the chapter on data parallelism, from measurements of {@code cs336 ddp} and {@code peers/ddp.py}. */
 public final class DataParallelFigures {
     private DataParallelFigures() {}
 
@@ -80,11 +77,15 @@ public final class DataParallelFigures {
         };
     }
 
-    /** Plots the time of a step on two GPUs divided by that without communication, per model size and mode. */
+    /**
+     * Plots the time of a step on two GPUs divided by that without communication, per model size and mode.
+     *
+     * @param numbers defines {@code ddpSizes} as this project's steps of all sizes
+     */
     public static Figure sizes(MeasurementQuery numbers) {
         var ratios = new ArrayList<StepTimeRatio>();
-        String two = "ddp[implementation=plain, backend=nccl, nodes=1, processes=2, batch=2, metric=total, status=ok";
-        Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 100]");
+        String two = "ddpSizes[metric=total, status=ok";
+        Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 500]");
         for (ModelSize size : ModelSize.values()) {
             for (Row row : steps.where(steps.stringColumn("size").isEqualTo(size.label()))) {
                 double none = median(numbers, two + ", mode=none, size=" + size.label() + "]");
@@ -95,7 +96,7 @@ public final class DataParallelFigures {
                 .x("size", "size of the model")
                 .y("ratio", "step ÷ step without communication")
                 .by("mode")
-                .rename("bucketed", "bucketed, 100 MB")
+                .rename("bucketed", "bucketed, 500 MB")
                 .level(1, "")
                 .size(860, 340)
                 .figure(

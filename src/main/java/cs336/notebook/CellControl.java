@@ -7,6 +7,7 @@ import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.regex.Pattern;
 import jdk.jshell.execution.DirectExecutionControl;
 
@@ -105,6 +106,20 @@ final class CellControl extends DirectExecutionControl {
                     field.set(null, null);
                 }
             }
+        }
+    }
+
+    /** Runs a task on the calling thread like a snippet: {@link #interrupt} ends it. */
+    void run(Callable<?> task) throws Exception {
+        begin();
+        boolean stopped = false;
+        try {
+            task.call();
+        } catch (StopRequest e) {
+            stopped = true;
+            throw e;
+        } finally {
+            end(stopped);
         }
     }
 

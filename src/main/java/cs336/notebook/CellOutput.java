@@ -79,6 +79,11 @@ final class CellOutput {
         put(to -> to.updateDisplay(id, data));
     }
 
+    /** Sends a message after all output so far. */
+    void send(Runnable message) {
+        put(to -> message.run());
+    }
+
     private synchronized void put(Consumer<FrontEnd> item) {
         pending.add(item);
         notifyAll();

@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.notebook.widgets.WidgetComms;
 import io.github.spencerpark.jupyter.channels.JupyterConnection;
 import io.github.spencerpark.jupyter.channels.ShellChannel;
 import io.github.spencerpark.jupyter.channels.ShellHandler;
@@ -11,7 +12,6 @@ import io.github.spencerpark.jupyter.messages.MessageContext;
 import io.github.spencerpark.jupyter.messages.MessageType;
 import io.github.spencerpark.jupyter.messages.publish.PublishError;
 import io.github.spencerpark.jupyter.messages.publish.PublishStatus;
-import io.github.spencerpark.jupyter.messages.publish.PublishStream;
 import io.github.spencerpark.jupyter.messages.reply.CompleteReply;
 import io.github.spencerpark.jupyter.messages.reply.ErrorReply;
 import io.github.spencerpark.jupyter.messages.reply.InputReply;
@@ -23,6 +23,8 @@ import java.time.Duration;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.logging.Logger;
 import org.zeromq.SocketType;
@@ -39,6 +41,9 @@ import zmq.Msg;
 final class ClientConnection extends JupyterConnection {
     /** The size above which a frame is not received, so that its declared length cannot fill the memory. */
     private static final long MOST_FRAME_BYTES = 16 << 20;
+
+    private static final Set<MessageType<?>> COMMS =
+            Set.of(MessageType.COMM_OPEN_COMMAND, MessageType.COMM_MSG_COMMAND, MessageType.COMM_CLOSE_COMMAND);
 
     private static final int LINGER_MS = 1000;
     private static final int INPUT_POLL_MS = 20;
@@ -82,12 +87,25 @@ final class ClientConnection extends JupyterConnection {
             }
             long start = System.nanoTime();
             failure = null;
+            beginCell(kernel.widgets(), request);
             lastCell = environment;
             run.handle(environment, request);
             if (failure != null && sent.isBefore(Instant.MAX)) {
                 queuedUntil = sent.plus(Duration.ofNanos(System.nanoTime() - start));
             }
         });
+    }
+
+    /** JupyterLab sends the id of the cell, and those of the cells that were deleted since the last request. */
+    private static void beginCell(WidgetComms widgets, Message<ExecuteRequest> request) {
+        widgets.setMessageContext(request);
+        Map<String, Object> metadata = request.getNonNullMetadata();
+        if (metadata.get("deletedCells") instanceof List<?> deleted) {
+            deleted.forEach(cell -> widgets.forget(String.valueOf(cell)));
+        }
+        widgets.beginCell(
+                metadata.get("cellId") instanceof String cell ? cell : null,
+                request.getContent().isStdinEnabled());
     }
 
     /** Returns when the client sent a message; the end of time if the message does not say when. */
@@ -106,12 +124,11 @@ final class ClientConnection extends JupyterConnection {
         failedCell = executionCount;
     }
 
-    /** Shows text below the last cell, which has ended, as a thread that it started may print it. */
-    void printAfterCell(FrontEnd.CellStream stream, String text) {
+    /** Shows output below the last cell, which has ended, of a thread that it started or of a widget's listener. */
+    <T extends ContentType<T>> void publishAfterCell(T output) {
         ShellReplyEnvironment cell = lastCell;
         if (cell != null) {
-            boolean isOut = stream == FrontEnd.CellStream.STDOUT;
-            cell.publish(new PublishStream(isOut ? PublishStream.StreamType.OUT : PublishStream.StreamType.ERR, text));
+            cell.publish(output);
         }
     }
 
@@ -187,10 +204,14 @@ final class ClientConnection extends JupyterConnection {
     }
 
     private <T> void handle(ShellChannel channel, Message<T> message) throws Exception {
-        ShellHandler<T> handler = getHandler(message.getHeader().getType());
+        MessageType<T> type = message.getHeader().getType();
+        if (channel == control && COMMS.contains(type)) {
+            // Listeners run on the thread that runs cells.
+            throw new SignedMessages.RefusedMessage("comm messages belong on the shell channel");
+        }
+        ShellHandler<T> handler = getHandler(type);
         if (handler == null) {
-            throw new SignedMessages.RefusedMessage(
-                    "no request has the type " + message.getHeader().getType());
+            throw new SignedMessages.RefusedMessage("no request has the type " + type);
         }
         ShellReplyEnvironment environment = prepareReplyEnv(channel, message);
         try {

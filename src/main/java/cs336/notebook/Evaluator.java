@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import jdk.jshell.DeclarationSnippet;
@@ -34,6 +35,7 @@ public final class Evaluator implements AutoCloseable {
             Pattern.compile("(?:\\s+|//[^\\n]*(?:\\n|$)|/\\*.*?\\*/)*+", Pattern.DOTALL);
     private static final String NATIVE_FRAMES = "Exception raised from ";
     private static final int MOST_FRAMES = 12;
+    private static final int MOST_LISTENER_FRAMES = 6;
 
     private final CellControl control = new CellControl();
     private final JShell shell;
@@ -104,6 +106,27 @@ public final class Evaluator implements AutoCloseable {
     public void interrupt() {
         interrupted = true;
         control.interrupt();
+    }
+
+    /**
+     * Runs a task between cells, on the calling thread. Other threads end it by {@link #interrupt}.
+     *
+     * @throws CellException if the task throws or is interrupted
+     */
+    void run(Callable<?> task) throws CellException {
+        interrupted = false;
+        control.beginCell();
+        try {
+            control.run(task);
+        } catch (StopRequest | InterruptedException e) {
+            throw new CellException.Interrupted(0, List.of("interrupted"));
+        } catch (Exception | Error e) {
+            List<String> report = new ArrayList<>(List.of(e.toString()));
+            for (int i = 0; i < Math.min(MOST_LISTENER_FRAMES, e.getStackTrace().length); i++) {
+                report.add("    at " + e.getStackTrace()[i]);
+            }
+            throw new CellException.ExceptionThrown(e.getClass().getName(), String.valueOf(e.getMessage()), 0, report);
+        }
     }
 
     private boolean isVariable(String name) {

@@ -1,12 +1,16 @@
 package cs336.notebook;
 
 import cs336.bench.Project;
+import cs336.notebook.widgets.WidgetComms;
+import cs336.notebook.widgets.WidgetHost;
 import cs336.torch.ProcessEnd;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
 import io.github.spencerpark.jupyter.kernel.LanguageInfo;
 import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import io.github.spencerpark.jupyter.messages.publish.PublishDisplayData;
+import io.github.spencerpark.jupyter.messages.publish.PublishStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -15,6 +19,7 @@ import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.Callable;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
@@ -32,6 +37,7 @@ public final class JavaKernel extends BaseKernel {
     private final Evaluator evaluator;
     private final CellOutput output;
     private final CodeInsight insight;
+    private final WidgetComms widgets;
     private ClientConnection connection;
 
     /** Creates a kernel with the imports {@link Imports#GENEROUS}. */
@@ -49,7 +55,9 @@ public final class JavaKernel extends BaseKernel {
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
         insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));
         setShouldReplaceStdStreams(false);
-        Renderers.registerIn(getRenderer());
+        widgets = new WidgetComms(getRenderer(), new ListenerHost());
+        commManager = widgets;
+        Renderers.registerIn(getRenderer(), widgets);
     }
 
     /** Returns the sources of the project whose folder the notebook is in; a folder that does not exist elsewhere. */
@@ -64,6 +72,11 @@ public final class JavaKernel extends BaseKernel {
     /** Sets the connection that learns of errors, and that sends output printed between cells. */
     void connectedTo(ClientConnection client) {
         connection = client;
+    }
+
+    /** Returns the messages of widgets. */
+    WidgetComms widgets() {
+        return widgets;
     }
 
     /** Returns the kernel that runs the calling cell. */
@@ -267,6 +280,32 @@ public final class JavaKernel extends BaseKernel {
         evaluator.close();
     }
 
+    private final class ListenerHost implements WidgetHost {
+        @Override
+        public void deliver(Runnable message) {
+            output.send(message);
+        }
+
+        @Override
+        public void flush() {
+            output.drain();
+        }
+
+        @Override
+        public void run(Callable<?> listener) {
+            current = JavaKernel.this;
+            CellOutput.Redirection redirection = output.redirect();
+            try {
+                evaluator.run(listener);
+            } catch (CellException e) {
+                System.err.println(String.join("\n", e.report()));
+            } finally {
+                NativeOutput.flush();
+                redirection.close();
+            }
+        }
+    }
+
     private final class JupyterClient implements FrontEnd {
         @Override
         public InputStream input() {
@@ -276,7 +315,9 @@ public final class JavaKernel extends BaseKernel {
         @Override
         public void print(CellStream stream, String text) {
             if (connection != null && !getIO().isAttached()) {
-                connection.printAfterCell(stream, text);
+                boolean isOut = stream == CellStream.STDOUT;
+                connection.publishAfterCell(
+                        new PublishStream(isOut ? PublishStream.StreamType.OUT : PublishStream.StreamType.ERR, text));
                 return;
             }
             (stream == CellStream.STDOUT ? getIO().out : getIO().err).print(text);
@@ -284,6 +325,10 @@ public final class JavaKernel extends BaseKernel {
 
         @Override
         public void display(DisplayData data) {
+            if (connection != null && !getIO().isAttached()) {
+                connection.publishAfterCell(new PublishDisplayData(data));
+                return;
+            }
             getIO().display.display(data);
         }
 

@@ -151,6 +151,15 @@ final class Notebook {
         return cells;
     }
 
+    /** Returns a notebook of the same name with only the cells that match. */
+    Notebook only(Predicate<Cell> wanted) {
+        JsonObject copy = json.deepCopy();
+        var kept = new JsonArray();
+        cells().stream().filter(wanted).forEach(cell -> kept.add(cell.json.deepCopy()));
+        copy.add("cells", kept);
+        return new Notebook(file, copy);
+    }
+
     /** Writes the notebook in format 4.5, which requires an id in every cell. */
     void write(Path file) throws IOException {
         json.addProperty("nbformat", FORMAT);

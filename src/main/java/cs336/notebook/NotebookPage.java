@@ -16,7 +16,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** A self-contained HTML page of a notebook with its outputs; scripts only sort and search long tables. */
+/**
+ * A self-contained HTML page of a notebook with its outputs; scripts sort and search long tables, and show the results
+ * that controls select.
+ */
 final class NotebookPage {
     private static final Pattern TERMINAL_COLOURS = Pattern.compile("\\u001B\\[[0-9;]*m");
     private static final Pattern TITLE = Pattern.compile("^#\\s+(.+)$", Pattern.MULTILINE);

@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import cs336.bench.ChildJvm;
+import cs336.kernels.runtime.KernelCell;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -23,6 +24,9 @@ import java.util.concurrent.Future;
  * the process. Cells tagged {@code raises-exception} may fail.
  */
 public final class NotebookRunner {
+    /** The tag of cells that run a {@link KernelCell}. They depend only on cells with the tag of exercises. */
+    static final String KERNEL_TAG = "kernel";
+
     private static final Duration MAX_TIME_LIMIT = Duration.ofDays(7);
 
     private final Imports imports;
@@ -30,6 +34,7 @@ public final class NotebookRunner {
     private final int jobs;
     private final Path output;
     private final PrintWriter progress;
+    private Path storedKernels;
     private ChildJvm next;
     private int unstarted;
     private boolean stopped;
@@ -58,6 +63,16 @@ public final class NotebookRunner {
     }
 
     /**
+     * Restricts the runs to the cells that run kernels and those they depend on, and stores the kernels' results.
+     *
+     * @param measurements folder of the measurements of all machines
+     */
+    NotebookRunner storingKernels(Path measurements) {
+        storedKernels = measurements;
+        return this;
+    }
+
+    /**
      * Executes notebook files in the given order.
      *
      * @throws NotebookFailure at the first cell that fails; notebooks that run at that time end, and their failures are
@@ -67,7 +82,12 @@ public final class NotebookRunner {
     public void run(List<Path> files) throws IOException, NotebookFailure, InterruptedException {
         List<Notebook> notebooks = new ArrayList<>();
         for (Path file : files) {
-            notebooks.add(Notebook.read(file));
+            Notebook notebook = Notebook.read(file);
+            if (storedKernels == null) {
+                notebooks.add(notebook);
+            } else if (notebook.cells().stream().anyMatch(cell -> cell.hasTag(KERNEL_TAG))) {
+                notebooks.add(notebook.only(cell -> cell.hasTag(KERNEL_TAG) || cell.hasTag(Exercises.TAG)));
+            }
         }
         Files.createDirectories(output);
         unstarted = notebooks.size();
@@ -169,9 +189,15 @@ public final class NotebookRunner {
     }
 
     private ChildJvm start() throws IOException {
-        ChildJvm process = ChildJvm.start(NotebookWorker.class, Map.of(), line -> {});
+        ChildJvm process = ChildJvm.start(NotebookWorker.class, environment(), line -> {});
         process.tell(imports.name());
         return process;
+    }
+
+    private Map<String, String> environment() {
+        return storedKernels == null
+                ? Map.of()
+                : Map.of(KernelCell.STORE, storedKernels.toAbsolutePath().toString());
     }
 
     private synchronized void closeNext() {

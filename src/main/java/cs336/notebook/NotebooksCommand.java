@@ -2,6 +2,8 @@ package cs336.notebook;
 
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
+import cs336.bench.Provenance;
+import cs336.torch.Device;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;
@@ -27,6 +29,7 @@ import picocli.CommandLine.Parameters;
             "  cs336 notebooks 01 05-first-kernel    two of them; the beginning of a name suffices",
             "  cs336 notebooks my/own.ipynb --time-limit 600",
             "  cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
+            "  cs336 notebooks --store-kernels data/measurements    on a GPU: what notebooks show where there is none",
             "",
             "Each notebook runs in a process of its own. If a cell fails, exceeds the time limit or ends its process, the",
             "cell is named, the executed copy is written, and the exit code is 1."
@@ -74,6 +77,14 @@ public final class NotebooksCommand extends LabCommand {
             description = "execute nothing; remove outputs, execution counts and what JupyterLab adds when it saves")
     private boolean clean;
 
+    @Option(
+            names = "--store-kernels",
+            paramLabel = "FOLDER",
+            description =
+                    "run only the cells that launch CUDA kernels, on this machine's GPU, and store their results in"
+                            + " this folder of measurements; notebooks show those of an H200 on machines without a GPU")
+    private Path storedKernels;
+
     @Override
     public Integer call() throws IOException, InterruptedException {
         List<Path> files = checked(() -> {
@@ -85,6 +96,7 @@ public final class NotebooksCommand extends LabCommand {
                 jobs = Math.max(1, Math.min(MOST_JOBS, Runtime.getRuntime().availableProcessors() / 2));
             }
             ArgumentCheck.atLeast("--jobs", 1, jobs);
+            requireStorableKernels();
             return clean ? files() : checkedOutput(files());
         });
         if (clean) {
@@ -96,7 +108,9 @@ public final class NotebooksCommand extends LabCommand {
         PrintWriter progress = out();
         Imports imports = portable ? Imports.PORTABLE : Imports.GENEROUS;
         try {
-            new NotebookRunner(imports, Duration.ofSeconds(timeLimit), jobs, output, progress).run(files);
+            new NotebookRunner(imports, Duration.ofSeconds(timeLimit), jobs, output, progress)
+                    .storingKernels(storedKernels)
+                    .run(files);
             progress.println("executed copies and pages: " + output);
             progress.flush();
             return 0;
@@ -107,6 +121,23 @@ public final class NotebooksCommand extends LabCommand {
             }
             return 1;
         }
+    }
+
+    private void requireStorableKernels() throws IOException {
+        if (storedKernels == null) {
+            return;
+        }
+        requireNotGiven("with --store-kernels", "--clean");
+        if (!Device.best().isCuda()) {
+            throw new IllegalArgumentException("--store-kernels needs a GPU");
+        }
+        String commit = Provenance.commitHere();
+        if (Provenance.isDirty(commit)) {
+            throw new IllegalArgumentException(
+                    "--store-kernels needs a commit that has the kernels: files differ from it (" + commit + ")");
+        }
+        ArgumentCheck.writableFolder("--store-kernels", storedKernels);
+        jobs = 1; // concurrent notebooks would disturb each other's times
     }
 
     private void report(Throwable error) {

@@ -3,6 +3,8 @@ package cs336.notebook;
 import cs336.bench.BenchmarkResult;
 import cs336.charts.Figure;
 import cs336.charts.Svg;
+import cs336.notebook.widgets.WidgetComms;
+import cs336.notebook.widgets.WidgetRenderers;
 import cs336.profile.FlameGraph;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
@@ -29,6 +31,11 @@ public final class Renderers {
      * of a notebook calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call has no effect.
      */
     public static void registerIn(Renderer renderer) {
+        registerIn(renderer, null);
+    }
+
+    /** @param comms the comms of widgets; null if the kernel has none */
+    static void registerIn(Renderer renderer, WidgetComms comms) {
         if (!REGISTERED.add(renderer)) {
             return;
         }
@@ -72,6 +79,7 @@ public final class Renderers {
         renderer.createRegistration(RenderedImage.class)
                 .preferring(MIMEType.IMAGE_PNG)
                 .register((image, to) -> Picture.of(image).renderTo(to));
+        WidgetRenderers.registerIn(renderer, comms);
     }
 
     private static void put(RenderContext to, MIMEType type, String content) {

@@ -6,8 +6,10 @@
  * Jupyter kernel around it), {@link cs336.notebook.ClientConnection} (refuses malformed messages),
  * {@link cs336.notebook.NotebookRunner} (executes notebook files, each in a process that runs
  * {@link cs336.notebook.NotebookWorker}), {@link cs336.notebook.Renderers} (how values are shown),
- * {@link cs336.notebook.Display} (functions that cells call), {@link cs336.notebook.Check} (checks of exercises).
+ * {@link cs336.notebook.Display} (functions that cells call), {@link cs336.notebook.Check} (checks of exercises),
+ * {@link cs336.notebook.widgets} (controls that cells show).
  *
- * <p>May use {@code figures}, {@code writeup} and {@code compile}, and the packages that they may use.
+ * <p>May use {@code notebook.widgets}, {@code figures}, {@code writeup} and {@code compile}, and the packages that they
+ * may use.
  */
 package cs336.notebook;

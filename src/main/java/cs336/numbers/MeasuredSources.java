@@ -40,6 +40,9 @@ final class MeasuredSources {
             Map.entry("torch_compile_rmsnorm", COMPILER),
             Map.entry("kernel_resources", List.of("kernels/*.cu", "kernels/*.cuh", JAVA + "kernels")),
             Map.entry(
+                    "kernel_executions",
+                    List.of("kernels/*.cu", "kernels/*.cuh", JAVA + "kernels", "notebooks/0[568]-*.ipynb")),
+            Map.entry(
                     "distributed_communication",
                     List.of(JAVA + "distributed/collectives", JAVA + "distributed/bench/AllReduce*")),
             Map.entry("link_topology", List.of(JAVA + "distributed/bench/LinkTopology.java")),

@@ -55,6 +55,7 @@ public final class CudaGraph implements AutoCloseable {
     private final Device device;
     private final CUDAStream stream;
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
+    private MemoryPool shared; // of the graph that this one continues, or null
     private MemoryPool pool;
     private boolean recorded;
     private boolean closed;
@@ -76,6 +77,23 @@ public final class CudaGraph implements AutoCloseable {
             throw new IllegalArgumentException("device must be a CUDA GPU, not " + device);
         }
         return new CudaGraph(device);
+    }
+
+    /**
+     * Returns a graph whose work continues that of this graph: it may read tensors that this one allocates, and uses
+     * the same memory pool. Each replay of this graph is followed by one of the other. Tensors that the continuation
+     * reads, and results, must not be freed before its work is recorded.
+     *
+     * @throws IllegalStateException if this graph has recorded nothing yet
+     */
+    public CudaGraph continued() {
+        requireOpen();
+        if (!recorded) {
+            throw new IllegalStateException("continued() was called before record()");
+        }
+        var next = new CudaGraph(device);
+        next.shared = pool;
+        return next;
     }
 
     /**
@@ -148,7 +166,7 @@ public final class CudaGraph implements AutoCloseable {
         executable.close();
     }
 
-    /** A memory pool of the caching allocator for one graph. A released pool cannot be used again. */
+    /** A memory pool of the caching allocator for one graph and its continuations. */
     private static final class MemoryPool {
         private final byte device;
         private final long number = NEXT_POOL.getAndIncrement();
@@ -158,14 +176,24 @@ public final class CudaGraph implements AutoCloseable {
         private final DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair id =
                 MemoryScope.keep(new DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair(words));
 
+        private int graphs;
+
         MemoryPool(Device device) {
             this.device = (byte) device.index();
         }
 
+        /** Adds a graph. The allocator counts it when its allocations begin. */
+        void use() {
+            graphs++;
+        }
+
+        /** Removes a graph; without graphs the pool cannot be used again. */
         void release() {
             torch_cuda.getAllocator().releasePool(device, id);
-            id.close();
-            words.close();
+            if (--graphs == 0) {
+                id.close();
+                words.close();
+            }
         }
     }
 
@@ -194,7 +222,8 @@ public final class CudaGraph implements AutoCloseable {
         torch_cuda.getAllocator().emptyCache(); // freeing cached blocks is not allowed during a capture
         CUstream_st raw = stream.stream();
         RuntimeException failure = null;
-        pool = new MemoryPool(device);
+        pool = shared == null ? new MemoryPool(device) : shared;
+        pool.use();
         try (var graph = new CUgraph_st()) {
             synchronized (CudaGraph.class) {
                 capturingStream = raw.address();

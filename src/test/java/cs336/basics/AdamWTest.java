@@ -380,7 +380,7 @@ class AdamWTest extends ScopedTest {
             Map<String, Tensor> wide = Map.of("w", initial.clone().set_requires_grad(true));
             try (var first = new AdamW(narrow, OPTIONS);
                     var second = new AdamW(wide, OPTIONS)) {
-                Tensor copy = first.copy("w", DType.BFLOAT16);
+                Tensor copy = first.copies(List.of("w"), DType.BFLOAT16).get(0);
                 assertTrue(copy.equal(initial.to(DType.BFLOAT16.scalarType())));
                 for (int i = 0; i < 3; i++) {
                     Tensor factor = torch.rand(new long[0]);
@@ -397,9 +397,9 @@ class AdamWTest extends ScopedTest {
                 narrow.get("w").fill_(new Scalar(3.0));
                 first.refreshCopies();
                 assertEquals(3, copy.mean().item_double());
-                assertNull(first.copy("w", DType.FLOAT16), "there is a bf16 copy");
-                assertThrows(IllegalArgumentException.class, () -> first.copy("w", DType.FLOAT64));
-                assertThrows(IllegalArgumentException.class, () -> first.copy("b", DType.BFLOAT16));
+                assertNull(first.copies(List.of("w"), DType.FLOAT16), "there is a bf16 copy");
+                assertThrows(IllegalArgumentException.class, () -> first.copies(List.of("w"), DType.FLOAT64));
+                assertThrows(IllegalArgumentException.class, () -> first.copies(List.of("b"), DType.BFLOAT16));
             }
         }
     }

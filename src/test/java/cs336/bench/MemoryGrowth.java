@@ -107,7 +107,7 @@ public final class MemoryGrowth {
     }
 
     /** Returns the Theil–Sen slope, the median slope of all pairs, which is robust for values that go up and down. */
-    static double slope(long... values) {
+    public static double slope(long... values) {
         return Summary.of(IntStream.range(0, values.length)
                         .boxed()
                         .flatMapToDouble(i -> IntStream.range(i + 1, values.length)
@@ -153,7 +153,7 @@ public final class MemoryGrowth {
      * Returns the bytes in use in the C heap and the Java heap, the minimum of several samples. Some memory is freed
      * only between samples: that of other threads, such as the compiler's, and objects that need a second collection.
      */
-    private static long inUse() throws InterruptedException {
+    public static long inUse() throws InterruptedException {
         long least = Long.MAX_VALUE;
         for (int sample = 0; sample < SAMPLES; sample++) {
             System.gc();

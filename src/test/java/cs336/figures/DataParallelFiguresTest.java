@@ -71,7 +71,7 @@ class DataParallelFiguresTest {
 
     private MeasurementQuery numbers() {
         MeasurementQuery numbers = MeasurementQuery.of(folder);
-        numbers.define("ddp", "ddp_benchmarking[context=128, round=1]");
+        numbers.define("ddpSizes", "ddp_benchmarking[context=128, round=1, implementation=plain, processes=2]");
         return numbers;
     }
 

@@ -14,14 +14,15 @@ class OptimizerShardingFiguresTest {
     @Test
     void storedMeasurementsGiveTheStoredFigures() throws IOException {
         MeasurementQuery numbers = MeasurementQuery.of(Project.path("data/measurements/h200"))
-                .define("shardRuns", "optimizer_state_sharding_accounting@h200-x4[backend=nccl, processes=2, round=1]")
-                .define("shard", "shardRuns[nodes=1]")
+                .define(
+                        "shard",
+                        "optimizer_state_sharding_accounting@h200-x2[backend=nccl, processes=2, nodes=1, context=512, round=1]")
                 .define(
                         "shardGloo",
                         "optimizer_state_sharding_accounting@any[backend=gloo, processes=2, implementation=plain, round=1]");
         for (Figure figure : List.of(
                 OptimizerShardingFigures.memory(numbers, "xl"),
-                OptimizerShardingFigures.times(numbers, "2.7B"),
+                OptimizerShardingFigures.times(numbers, "xl"),
                 OptimizerShardingFigures.traffic(numbers, "xl"))) {
             assertEquals(
                     Files.readString(Project.path("figures/" + figure.name() + ".svg")), figure.svg(), figure.name());

@@ -2,6 +2,7 @@ package cs336.kernels;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Project;
 import cs336.compile.Compiled;
 import cs336.kernels.attention.FirstFlash;
@@ -20,9 +21,12 @@ import cs336.torch.Torch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Consumer;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -32,11 +36,28 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * Launches every kernel on small inputs, so that {@code test/sanitize} can check each memory access. Lengths are no
- * multiples of tiles, and a query has no keys.
+ * multiples of tiles, and a query has no keys. The launches are divided into groups that can run in separate processes.
  */
 public final class SmallLaunches {
     /** The name of a kernel after {@code __global__} and its attributes. */
     private static final Pattern KERNEL = Pattern.compile("__global__[^;{]*?\\b([a-z]\\w*)\\(");
+
+    private static final List<DType> FLOATS = List.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);
+
+    /** The groups by name; test/sanitize names them too. */
+    static final Map<String, Consumer<SmallLaunches>> GROUPS = new TreeMap<>(Map.of(
+            "norms",
+            SmallLaunches::norms,
+            "flash-first",
+            small -> small.attention(FLOATS, new FirstFlash()),
+            "flash-mma",
+            SmallLaunches::mmaAttention,
+            "flash-hopper",
+            SmallLaunches::hopperAttention,
+            "adamw",
+            SmallLaunches::adamW,
+            "generated",
+            SmallLaunches::generated));
 
     private static final int QUERIES = 150;
     private static final int KEYS = 170;
@@ -45,15 +66,14 @@ public final class SmallLaunches {
 
     private SmallLaunches() {}
 
-    /** Prints the kernels that were launched, one in a line; fails if one of {@code kernels/} was not. */
-    public static void main(String[] none) throws IOException {
-        TreeSet<String> launched = launch();
-        launched.forEach(name -> System.out.println("launched " + name));
-        var missing = new TreeSet<>(names());
-        missing.removeAll(launched);
-        missing.forEach(name -> System.out.println("not launched on this GPU: " + name));
-        boolean needsHopper = missing.stream().allMatch(name -> name.matches("flash_(hopper|rows)_.*"));
-        System.exit(missing.isEmpty() || needsHopper && !new SmallLaunches().isHopper() ? 0 : 1);
+    /**
+     * Prints the kernels that were launched, one in a line.
+     *
+     * @param groups names of the groups to launch; none for all of them
+     */
+    public static void main(String[] groups) {
+        launch(groups.length == 0 ? GROUPS.keySet() : List.of(groups))
+                .forEach(name -> System.out.println("launched " + name));
     }
 
     /** Returns the names of all kernels in {@code kernels/}. */
@@ -67,16 +87,14 @@ public final class SmallLaunches {
         return names;
     }
 
-    /** Launches all kernels that this GPU supports, and returns their names. */
-    static TreeSet<String> launch() {
+    /** Launches the kernels of these groups that this GPU supports, and returns their names. */
+    static TreeSet<String> launch(Collection<String> groups) {
+        groups.forEach(group -> ArgumentCheck.oneOf("group", group, List.copyOf(GROUPS.keySet())));
         var small = new SmallLaunches();
         Torch.seed(1);
         try (var scope = MemoryScope.open();
                 var log = KernelLog.open()) {
-            small.norms();
-            small.attention();
-            small.adamW();
-            small.generated();
+            groups.forEach(group -> GROUPS.get(group).accept(small));
             small.gpu.synchronize();
             return log.entries().stream()
                     .filter(entry -> entry.route() == Route.KERNEL)
@@ -114,17 +132,22 @@ public final class SmallLaunches {
         }
     }
 
-    private void attention() {
-        for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16)) {
+    private void mmaAttention() {
+        attention(FLOATS, new MmaFlash(MmaFlash.Fp32Gemm.TF32));
+        attention(List.of(DType.FLOAT32), new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));
+    }
+
+    private void hopperAttention() {
+        if (isHopper()) {
+            attention(List.of(DType.BFLOAT16, DType.FLOAT16), new HopperFlash(false));
+            attention(List.of(DType.BFLOAT16, DType.FLOAT16), new HopperFlash(true));
+        }
+    }
+
+    private void attention(List<DType> dtypes, FlashVariant variant) {
+        for (DType dtype : dtypes) {
             for (int d : new int[] {16, 64, 128}) {
-                attention(new FirstFlash(), dtype, d);
-                attention(new MmaFlash(MmaFlash.Fp32Gemm.TF32), dtype, d);
-                if (dtype == DType.FLOAT32) {
-                    attention(new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3), dtype, d);
-                } else if (isHopper()) {
-                    attention(new HopperFlash(false), dtype, d);
-                    attention(new HopperFlash(true), dtype, d);
-                }
+                attention(variant, dtype, d);
             }
         }
     }

@@ -1,5 +1,12 @@
 package cs336.notebook;
 
+import static cs336.notebook.KernelClient.DELIMITER;
+import static cs336.notebook.KernelClient.REPLY_MS;
+import static cs336.notebook.KernelClient.bytes;
+import static cs336.notebook.KernelClient.header;
+import static cs336.notebook.KernelClient.json;
+import static cs336.notebook.KernelClient.receive;
+import static cs336.notebook.KernelClient.send;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -7,14 +14,10 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.gson.JsonObject;
-import com.google.gson.JsonParser;
 import cs336.bench.AttackCount;
-import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
-import io.github.spencerpark.jupyter.messages.HMACGenerator;
+import cs336.notebook.KernelClient.Port;
 import java.io.IOException;
 import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -40,22 +43,10 @@ import org.zeromq.ZMQ;
 
 /** A kernel that is connected to a client of this test, which sends malformed messages. */
 public class ClientConnectionTest {
-    private static final String KEY = "secret";
-    private static final String DELIMITER = "<IDS|MSG>";
-    private static final int REPLY_MS = 30_000;
-
     /** Time in which a reply that must not be sent would arrive. */
     private static final int NO_REPLY_MS = 300;
 
     private static final Logger LOG = Logger.getLogger(ServingLoop.class.getName());
-
-    private enum Port {
-        CONTROL,
-        SHELL,
-        STDIN,
-        HEARTBEAT,
-        IOPUB
-    }
 
     @TempDir
     private Path folder;
@@ -63,106 +54,38 @@ public class ClientConnectionTest {
     /** A cell's thread waits for it. */
     public static volatile CountDownLatch released;
 
-    private static int[] ports;
-    private static ZMQ.Context context;
+    private static KernelClient peer;
     private static ClientConnection connection;
     private static JavaKernel kernel;
-    private static HMACGenerator signer;
 
     @BeforeAll
     static void connect() throws Exception {
         LOG.setLevel(Level.OFF);
-        ports = freePorts();
-        var properties = new KernelConnectionProperties(
-                "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", KEY);
-        signer = properties.createHMACGenerator();
-        connection = new ClientConnection(properties);
+        peer = new KernelClient();
+        connection = new ClientConnection(peer.properties());
         kernel = new JavaKernel(Imports.PORTABLE, null);
         connection.serve(kernel);
         connection.connect();
-        context = ZMQ.context(1);
     }
 
     @AfterAll
     static void close() {
         LOG.setLevel(null);
-        context.close();
+        peer.close();
         connection.close();
         kernel.close();
     }
 
-    private static int[] freePorts() throws IOException {
-        var free = new int[Port.values().length];
-        List<ServerSocket> sockets = new ArrayList<>();
-        for (int i = 0; i < free.length; i++) {
-            sockets.add(new ServerSocket(0, 1, InetAddress.getLoopbackAddress()));
-            free[i] = sockets.get(i).getLocalPort();
-        }
-        for (ServerSocket socket : sockets) {
-            socket.close();
-        }
-        return free;
-    }
-
     private static ZMQ.Socket client(SocketType type, Port port) {
-        return client(type, ports[port.ordinal()]);
-    }
-
-    private static ZMQ.Socket client(SocketType type, int port) {
-        ZMQ.Socket socket = context.socket(type);
-        connect(socket, UUID.randomUUID().toString(), port);
-        return socket;
-    }
-
-    private static void connect(ZMQ.Socket socket, String identity, int port) {
-        socket.setIdentity(bytes(identity));
-        socket.setLinger(0);
-        socket.setReceiveTimeOut(REPLY_MS);
-        socket.connect("tcp://127.0.0.1:" + port);
-    }
-
-    private static void send(ZMQ.Socket socket, List<byte[]> frames) {
-        for (int i = 0; i < frames.size() - 1; i++) {
-            socket.sendMore(frames.get(i));
-        }
-        socket.send(frames.get(frames.size() - 1));
-    }
-
-    /** Returns the parts of the next message after the delimiter; null if none arrives in time. */
-    private static List<String> receive(ZMQ.Socket socket) {
-        List<String> frames = new ArrayList<>();
-        byte[] frame = socket.recv();
-        while (frame != null) {
-            frames.add(new String(frame, StandardCharsets.UTF_8));
-            frame = socket.hasReceiveMore() ? socket.recv() : null;
-        }
-        return frames.isEmpty() ? null : frames.subList(frames.indexOf(DELIMITER) + 1, frames.size());
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
-    }
-
-    private static String header(String id, String type) {
-        return "{\"msg_id\": \"" + id + "\", \"username\": \"u\", \"session\": \"s\", \"version\": \"5.3\", "
-                + "\"date\": \"2026-01-01T00:00:00Z\", \"msg_type\": \"" + type + "\"}";
+        return peer.socket(type, port);
     }
 
     private static List<byte[]> signed(String... parts) {
-        var signedParts = Stream.of(parts).map(ClientConnectionTest::bytes).toArray(byte[][]::new);
-        List<byte[]> frames = new ArrayList<>();
-        frames.add(bytes(DELIMITER));
-        frames.add(bytes(signer.calculateSignature(signedParts)));
-        frames.addAll(List.of(signedParts));
-        return frames;
+        return peer.signed(parts);
     }
 
     private static List<byte[]> request(String type, String content) {
-        return signed(header(UUID.randomUUID().toString(), type), "{}", "{}", content);
-    }
-
-    private static JsonObject json(String text) {
-        return JsonParser.parseString(text).getAsJsonObject();
+        return peer.request(type, content);
     }
 
     private static void assertAnswers(ZMQ.Socket socket) {
@@ -310,12 +233,10 @@ public class ClientConnectionTest {
 
     @Test
     void cellReadsTheInputThatFollowsMalformedReplies() {
-        try (ZMQ.Socket shell = context.socket(SocketType.DEALER);
+        // The kernel asks the client whose identity is that of the request.
+        try (ZMQ.Socket shell = peer.socket(SocketType.DEALER, Port.SHELL, "one client");
                 ZMQ.Socket control = client(SocketType.DEALER, Port.CONTROL);
-                ZMQ.Socket input = context.socket(SocketType.DEALER)) {
-            // The kernel asks the client whose identity is that of the request.
-            connect(shell, "one client", ports[Port.SHELL.ordinal()]);
-            connect(input, "one client", ports[Port.STDIN.ordinal()]);
+                ZMQ.Socket input = peer.socket(SocketType.DEALER, Port.STDIN, "one client")) {
             malformedMessages().forEach(malformed -> send(input, malformed));
             send(input, request("kernel_info_request", "{}"));
             String read = "{\"allow_stdin\": true, \"code\": \"System.in.read()\"}";
@@ -402,7 +323,7 @@ public class ClientConnectionTest {
         if (random.nextBoolean() && frames.size() >= 6) {
             byte[][] parts = frames.subList(2, 6).toArray(byte[][]::new);
             frames.set(0, bytes(DELIMITER));
-            frames.set(1, bytes(signer.calculateSignature(parts)));
+            frames.set(1, bytes(peer.signature(parts)));
         }
         return frames;
     }
@@ -413,7 +334,7 @@ public class ClientConnectionTest {
         greeting[9] = 0x7F;
         greeting[10] = 3;
         System.arraycopy(bytes("NULL"), 0, greeting, 12, 4);
-        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), ports[port.ordinal()])) {
+        try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), peer.number(port))) {
             switch (random.nextInt(4)) {
                 case 0 -> socket.getOutputStream().write(randomBytes(random, 1 + random.nextInt(5000)));
                 case 1 -> {
@@ -481,16 +402,13 @@ public class ClientConnectionTest {
 
     @Test
     void shutdownEndsTheProcessWhileACellCannotBeStopped() throws Exception {
-        int[] own = freePorts();
         Path file = folder.resolve("connection.json");
-        Files.writeString(
-                file,
-                new KernelConnectionProperties(
-                                "127.0.0.1", own[0], own[1], own[2], own[3], own[4], "tcp", "hmac-sha256", KEY)
-                        .toJsonString());
-        Process process = start(file);
-        try (ZMQ.Socket shell = client(SocketType.DEALER, own[Port.SHELL.ordinal()]);
-                ZMQ.Socket control = client(SocketType.DEALER, own[Port.CONTROL.ordinal()])) {
+        Process process = null;
+        try (KernelClient own = new KernelClient();
+                ZMQ.Socket shell = own.socket(SocketType.DEALER, Port.SHELL);
+                ZMQ.Socket control = own.socket(SocketType.DEALER, Port.CONTROL)) {
+            Files.writeString(file, own.properties().toJsonString());
+            process = start(file);
             assertAnswers(shell);
             send(
                     shell,
@@ -501,7 +419,9 @@ public class ClientConnectionTest {
             assertNotNull(receive(control), "no reply to the shutdown request");
             assertEquals(0, process.waitFor());
         } finally {
-            process.destroyForcibly();
+            if (process != null) {
+                process.destroyForcibly();
+            }
         }
     }
 

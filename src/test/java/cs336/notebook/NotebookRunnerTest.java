@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import cs336.kernels.runtime.KernelCell;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -61,6 +62,24 @@ class NotebookRunnerTest {
 
     private static String outputs(JsonObject cell) {
         return cell.getAsJsonArray("outputs").toString();
+    }
+
+    @Test
+    void storingKernelsRunsOnlyTheirCellsAndThoseTheyNeed() throws Exception {
+        Path withKernels = new WrittenNotebook()
+                .tagged(Exercises.TAG, "int n = 3;")
+                .code("n = 1 / 0;")
+                .tagged(NotebookRunner.KERNEL_TAG, "n + \" \" + System.getenv(\"" + KernelCell.STORE + "\")")
+                .save(folder, "kernels");
+        Path without = new WrittenNotebook().tagged(Exercises.TAG, "1 / 0").save(folder, "none");
+        new NotebookRunner(
+                        Imports.GENEROUS, Duration.ofSeconds(60), 1, folder.resolve("out"), new PrintWriter(progress))
+                .storingKernels(folder.resolve("m"))
+                .run(List.of(withKernels, without));
+        List<JsonObject> cells = executed("kernels");
+        assertEquals(2, cells.size());
+        assertTrue(outputs(cells.get(1)).contains("3 " + folder.resolve("m").toAbsolutePath()), outputs(cells.get(1)));
+        assertFalse(Files.exists(folder.resolve("out/none.ipynb")));
     }
 
     @Test

@@ -1,8 +1,11 @@
 package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import cs336.torch.Device;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -88,6 +91,17 @@ class NotebooksCommandTest {
         assertEquals(2, run("--time-limit", "0"));
         assertTrue(
                 errors.toString().contains("--time-limit must be from 1 to 604800 seconds, not 0"), errors.toString());
+    }
+
+    @Test
+    void kernelsAreStoredOnAGpuOnly() {
+        String measurements = folder.resolve("m").toString();
+        assertEquals(2, run("--clean", "--store-kernels", measurements));
+        assertTrue(errors.toString().contains("--clean has no effect with --store-kernels"), errors.toString());
+        assumeFalse(Device.best().isCuda());
+        assertEquals(2, run("--store-kernels", measurements));
+        assertTrue(errors.toString().contains("--store-kernels needs a GPU"), errors.toString());
+        assertFalse(Files.exists(Path.of(measurements)));
     }
 
     @Test

@@ -81,6 +81,33 @@ class SolutionsTest {
                 solved, solutions.stream().filter(SolutionsTest::isExercise).count(), "solutions of " + name);
     }
 
+    static List<String> notebooksWithKernels() throws IOException {
+        List<String> names = new ArrayList<>();
+        for (Path file : Notebook.in(NOTEBOOKS)) {
+            if (Notebook.read(file).cells().stream().anyMatch(cell -> cell.hasTag(NotebookRunner.KERNEL_TAG))) {
+                names.add(file.getFileName().toString());
+            }
+        }
+        return names;
+    }
+
+    /** Runs what {@code cs336 notebooks --store-kernels} runs, here without a GPU. */
+    @ParameterizedTest
+    @MethodSource("notebooksWithKernels")
+    void kernelCellsNeedNoOtherCellsAndSayWhereTheirNumbersComeFrom(String name) throws Exception {
+        var kernel = new JavaKernel(Imports.PORTABLE, new LimitedOutputs(event -> {}));
+        for (Notebook.Cell cell : Notebook.read(NOTEBOOKS.resolve(name)).cells()) {
+            if (cell.hasTag(NotebookRunner.KERNEL_TAG)) {
+                String shown = shown(kernel, cell, name + ", " + cell.id() + ": ");
+                assertTrue(
+                        shown.matches("(?s)(stored: |measured now: |No execution of ).*"),
+                        name + ", " + cell.id() + ": " + shown);
+            } else if (cell.isCode() && cell.hasTag(Exercises.TAG)) {
+                shown(kernel, cell, name + ", " + cell.id() + ": ");
+            }
+        }
+    }
+
     private static Notebook.Cell only(List<Notebook.Cell> cells, String id) {
         List<Notebook.Cell> found =
                 cells.stream().filter(cell -> cell.id().equals(id)).toList();

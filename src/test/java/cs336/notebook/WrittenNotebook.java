@@ -24,9 +24,13 @@ final class WrittenNotebook {
     }
 
     WrittenNotebook codeThatMayFail(String... lines) {
+        return tagged("raises-exception", lines);
+    }
+
+    WrittenNotebook tagged(String tag, String... lines) {
         code(lines);
         var tags = new JsonArray();
-        tags.add("raises-exception");
+        tags.add(tag);
         last().getAsJsonObject("metadata").add("tags", tags);
         return this;
     }

@@ -3,9 +3,9 @@ package cs336.compile.fuse;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
+import cs336.compile.program.ProgramValue;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.TreeSet;
 
 /**
  * The element of a view that an operation reads or writes, as a function of the index of an iteration. The iterations
@@ -54,6 +54,22 @@ record Access(List<Digit> digits, long offset) {
         return of(out, iterationOrder(operation));
     }
 
+    /**
+     * Returns the access by which the operation that computes an operand of a concatenation writes it to the result.
+     */
+    static Access ofOperand(Operation concatenation, ProgramValue operand) {
+        List<View> operands = concatenation.reads();
+        int i = operands.stream().map(View::value).toList().indexOf(operand);
+        Layout layout = operand.layout();
+        Layout placed = ((Concatenation) concatenation.operator())
+                .parts(
+                        concatenation.outputs().get(0),
+                        operands.stream().map(View::layout).toList())
+                .get(i)
+                .of(layout, layout.offset());
+        return of(placed, layout.storageOrder()).joined();
+    }
+
     /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */
     static int[] iterationOrder(Operation operation) {
         return operation.operator() instanceof ReductionOperator reduction
@@ -80,22 +96,20 @@ record Access(List<Digit> digits, long offset) {
         return digits.stream().allMatch(digit -> digit.stride() == 0);
     }
 
-    /** Returns this access split where places of another iteration space lie, or null if that is not possible. */
-    Access splitAt(TreeSet<Long> places) {
+    /** Returns this access without digits that cover both columns and rows, or null if that is not possible. */
+    Access splitAt(long columns) {
         List<Digit> split = new ArrayList<>();
         for (Digit digit : digits) {
             long end = digit.place() * digit.size();
-            List<Digit> parts = new ArrayList<>();
-            long from = digit.place();
-            for (long place : places.subSet(digit.place(), false, end, false)) {
-                if (place % from != 0 || end % place != 0) {
-                    return null;
-                }
-                parts.add(0, new Digit(from, place / from, digit.stride() * (from / digit.place())));
-                from = place;
+            if (columns <= digit.place() || columns >= end) {
+                split.add(digit);
+            } else if (columns % digit.place() != 0 || end % columns != 0) {
+                return null;
+            } else {
+                long within = columns / digit.place();
+                split.add(new Digit(columns, end / columns, digit.stride() * within));
+                split.add(new Digit(digit.place(), within, digit.stride()));
             }
-            parts.add(0, new Digit(from, end / from, digit.stride() * (from / digit.place())));
-            split.addAll(parts);
         }
         return new Access(split, offset);
     }

@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -34,31 +35,39 @@ final class FusedKernel implements Operator {
     private record ModuleKey(String source, Device device) {}
 
     private final FusionGroup group;
+    private final List<Operation> concatenations;
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
     private final Device device;
     private final Interpreter onCpu;
     private EmittedKernel emitted;
 
-    private FusedKernel(FusionGroup group, List<ProgramValue> outputs, Device device) {
+    private FusedKernel(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
         this.group = group;
+        this.concatenations = concatenations;
         this.device = device;
         this.outputs = outputs;
         inputs = group.inputs();
         List<View> results =
                 outputs.stream().map(value -> new View(value, value.layout())).toList();
-        int size = group.members().stream()
-                .flatMap(member -> member.creates().stream())
+        List<Operation> operations =
+                Stream.concat(group.members().stream(), concatenations.stream()).toList();
+        int size = operations.stream()
+                .flatMap(operation -> operation.creates().stream())
                 .mapToInt(ProgramValue::id)
                 .max()
                 .orElse(0);
         size = Math.max(size, inputs.stream().mapToInt(ProgramValue::id).max().orElse(0)) + 1;
-        onCpu = new Interpreter(new Program(inputs, Map.of(), group.members(), results, size));
+        onCpu = new Interpreter(new Program(inputs, Map.of(), operations, results, size));
     }
 
-    /** Returns the operation that computes these values of a group. */
-    static Operation of(FusionGroup group, List<ProgramValue> outputs, Device device) {
-        var kernel = new FusedKernel(group, outputs, device);
+    /**
+     * Returns the operation that computes these values of a group.
+     *
+     * @param concatenations of results of the group, which are among the outputs
+     */
+    static Operation of(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
+        var kernel = new FusedKernel(group, concatenations, outputs, device);
         List<Argument> arguments = new ArrayList<>();
         kernel.inputs.forEach(value -> arguments.add(new View(value, value.layout())));
         return new Operation(
@@ -135,7 +144,7 @@ final class FusedKernel implements Operator {
     /** Returns the kernel with its source. */
     EmittedKernel emitted() {
         if (emitted == null) {
-            emitted = KernelEmitter.of(group, inputs, outputs);
+            emitted = KernelEmitter.of(group, concatenations, inputs, outputs);
         }
         return emitted;
     }
@@ -144,7 +153,8 @@ final class FusedKernel implements Operator {
     @Override
     public String toString() {
         var text = new StringBuilder("fused {\n");
-        group.members().forEach(member -> text.append("    ").append(member).append('\n'));
+        Stream.concat(group.members().stream(), concatenations.stream())
+                .forEach(operation -> text.append("    ").append(operation).append('\n'));
         return text.append("} ").toString();
     }
 }

@@ -24,6 +24,9 @@ import java.util.Set;
  * kernel's iterations fit and no operation outside of the group would have to run in its middle. Then a value that a
  * group reads from another group is recomputed in the reader if that moves fewer bytes: those of the load, and a part
  * of those of the store. So the rule decides what a backward pass recomputes and what the forward pass saves.
+ *
+ * <p>Operations that compute operands of the same {@link Concatenation} join each other too. If one group computes all
+ * of them, its kernel stores them where they are in the result, and the concatenation takes no kernel of its own.
  */
 final class Fusion {
     private static final int MAX_CANDIDATES = 8;
@@ -59,6 +62,9 @@ final class Fusion {
     private final Map<ProgramValue, Integer> loads = new HashMap<>(); // the number of groups that load a value
     private final Set<ProgramValue> overwritten = new HashSet<>();
     private final Set<ProgramValue> results = new HashSet<>(); // values that the program returns
+    private final Map<ProgramValue, Operation> destinations; // the concatenation that a value is computed for
+    private final Map<Operation, List<Node>> nodesOfDestination = new HashMap<>();
+    private final Map<Node, List<Operation>> concatenations = new HashMap<>(); // that the kernel of a group stores
     private int size;
 
     private Fusion(Program program, Device device) {
@@ -68,6 +74,28 @@ final class Fusion {
         program.outputs().stream().filter(Objects::nonNull).forEach(view -> results.add(view.value()));
         program.operations()
                 .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
+        destinations = destinations(program);
+    }
+
+    /** Returns the values that only the operands of one concatenation depend on. */
+    private static Map<ProgramValue, Operation> destinations(Program program) {
+        Map<ProgramValue, Operation> destinations = new HashMap<>();
+        Map<ProgramValue, Integer> uses = new HashMap<>();
+        program.operations()
+                .forEach(operation -> operation.reads().forEach(view -> uses.merge(view.value(), 1, Integer::sum)));
+        for (int i = program.operations().size() - 1; i >= 0; i--) {
+            Operation operation = program.operations().get(i);
+            boolean isPointwise = operation.operator() instanceof PointwiseOperator;
+            Operation destination = operation.operator() instanceof Concatenation
+                    ? operation
+                    : isPointwise ? destinations.get(operation.outputs().get(0)) : null;
+            for (View view : destination == null ? List.<View>of() : operation.reads()) {
+                if (uses.get(view.value()) == 1) {
+                    destinations.put(view.value(), destination);
+                }
+            }
+        }
+        return destinations;
     }
 
     /** Returns the program with {@link FusedKernel} operations in place of all pointwise operations and reductions. */
@@ -107,6 +135,11 @@ final class Fusion {
         }
         node.position = position;
         register(node, operation);
+        if (isFusible && destinations.containsKey(operation.outputs().get(0))) {
+            nodesOfDestination
+                    .computeIfAbsent(destinations.get(operation.outputs().get(0)), d -> new ArrayList<>())
+                    .add(node);
+        }
     }
 
     private void register(Node node, Operation operation) {
@@ -172,6 +205,11 @@ final class Fusion {
                         .forEach(reader -> shared.merge(reader, bytes, Long::sum));
             }
         }
+        // A kernel that computes all operands of a concatenation stores them next to each other.
+        ProgramValue out = operation.outputs().get(0);
+        nodesOfDestination
+                .getOrDefault(destinations.get(out), List.of())
+                .forEach(node -> shared.merge(node, out.layout().bytes(), Long::sum));
         return shared.keySet().stream()
                 .filter(node -> node.group != null)
                 .sorted(Comparator.comparing((Node node) -> -shared.get(node)).thenComparing(node -> -node.position))
@@ -278,6 +316,7 @@ final class Fusion {
 
     /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
     private List<Operation> scheduled() {
+        foldConcatenations();
         Map<ProgramValue, List<Node>> usedBy = new HashMap<>();
         Map<Node, Set<Node>> waitsFor = new HashMap<>();
         Map<Node, List<Node>> unblocks = new HashMap<>();
@@ -299,9 +338,10 @@ final class Fusion {
         while (!ready.isEmpty()) {
             Node node = ready.remove();
             done++;
-            Operation operation = node.group == null ? node.operation : fused(node, usedBy);
-            if (operation != null) {
-                operations.add(operation);
+            if (node.group != null) {
+                operations.addAll(fused(node, usedBy));
+            } else if (concatenations.values().stream().noneMatch(folded -> folded.contains(node.operation))) {
+                operations.add(node.operation);
             }
             for (Node next : unblocks.getOrDefault(node, List.of())) {
                 if (waitsFor.get(next).remove(node) && waitsFor.get(next).isEmpty()) {
@@ -315,17 +355,37 @@ final class Fusion {
         return operations;
     }
 
-    /** Returns the kernel of a group, or null if nothing reads its results any more. */
-    private Operation fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
-        List<ProgramValue> stored = node.group.members().stream()
+    /** Lets kernels that compute all operands of a concatenation store its result. */
+    private void foldConcatenations() {
+        for (Node node : nodes) {
+            if (node.group == null && node.operation.operator() instanceof Concatenation) {
+                List<View> operands = node.operation.reads();
+                Node producer = producers.get(operands.get(0).value());
+                boolean isOneKernel = operands.stream().allMatch(view -> producers.get(view.value()) == producer);
+                if (isOneKernel && producer.group != null && producer.group.canStore(node.operation)) {
+                    concatenations
+                            .computeIfAbsent(producer, n -> new ArrayList<>())
+                            .add(node.operation);
+                }
+            }
+        }
+    }
+
+    /** Returns the kernel of a group, or nothing if nothing reads its results any more. */
+    private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
+        List<Operation> folded = concatenations.getOrDefault(node, List.of());
+        List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
                 .map(member -> member.outputs().get(0))
                 .filter(value -> results.contains(value)
-                        || usedBy.getOrDefault(value, List.of()).stream().anyMatch(other -> other != node))
-                .toList();
-        if (stored.isEmpty()) {
-            return null;
+                        || usedBy.getOrDefault(value, List.of()).stream()
+                                .anyMatch(other -> other != node && !folded.contains(other.operation)))
+                .toList());
+        List<ProgramValue> needed = new ArrayList<>(stored);
+        for (Operation concatenation : folded) {
+            concatenation.reads().forEach(view -> needed.add(view.value()));
+            stored.add(concatenation.outputs().get(0));
         }
-        node.group.removeUnused(stored);
-        return FusedKernel.of(node.group, stored, device);
+        node.group.removeUnused(needed);
+        return stored.isEmpty() ? List.of() : List.of(FusedKernel.of(node.group, folded, stored, device));
     }
 }

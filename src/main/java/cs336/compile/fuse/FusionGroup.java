@@ -145,6 +145,13 @@ final class FusionGroup {
         }
     }
 
+    /** Returns whether the kernel can store members as the operands of a concatenation. */
+    boolean canStore(Operation concatenation) {
+        return concatenation.reads().stream()
+                .allMatch(view -> levels.get(view.value()) == Level.ELEMENT
+                        && Access.ofOperand(concatenation, view.value()).splitAt(columns()) != null);
+    }
+
     /** Returns the values from outside that the members read. */
     List<ProgramValue> inputs() {
         return loads().stream().map(View::value).distinct().toList();

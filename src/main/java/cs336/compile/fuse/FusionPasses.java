@@ -42,14 +42,18 @@ public final class FusionPasses {
      * those of the recorded program.
      */
     public static Program fuse(Program recorded, Device device, MasterWeights weights) {
+        return fusePrepared(GemmMerging.of(prepare(recorded, device, weights), device), device);
+    }
+
+    /** Returns a prepared program that leaves casts to an optimizer. */
+    static Program prepare(Program recorded, Device device, MasterWeights weights) {
         Program prepared = Simplification.withStoredCasts(prepare(recorded, device), weights);
-        return fusePrepared(
-                weights.readsNarrowGradients() ? Simplification.withNarrowOutputs(prepared) : prepared, device);
+        return weights.readsNarrowGradients() ? Simplification.withNarrowOutputs(prepared) : prepared;
     }
 
     /**
      * Returns the program after each pass, by the pass's name: {@code recorded}, {@code attention}, {@code lowered},
-     * {@code simplified} and {@code fused}. Each of them can run.
+     * {@code simplified}, {@code merged} and {@code fused}. Each of them can run.
      */
     public static Map<String, Program> stages(Program recorded, Device device) {
         Map<String, Program> stages = new LinkedHashMap<>();
@@ -60,7 +64,9 @@ public final class FusionPasses {
         stages.put("lowered", lowered);
         Program simplified = Simplification.of(lowered);
         stages.put("simplified", simplified);
-        stages.put("fused", fusePrepared(simplified, device));
+        Program merged = GemmMerging.of(simplified, device);
+        stages.put("merged", merged);
+        stages.put("fused", fusePrepared(merged, device));
         return stages;
     }
 

@@ -15,7 +15,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.stream.Collectors;
 
 /**
@@ -49,7 +48,11 @@ final class KernelEmitter {
     private static final int COLUMN_THREADS = 32;
     private static final int COLUMN_BLOCKS = 528; // blocks that keep a GPU of 132 multiprocessors occupied
 
+    /** A tensor that the kernel stores for each element, in the dtype of the member. */
+    private record Store(Operation member, int output, Access access) {}
+
     private final FusionGroup group;
+    private final List<Operation> concatenations;
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
     private final StringBuilder text = new StringBuilder();
@@ -60,8 +63,10 @@ final class KernelEmitter {
     private final int chunks;
     private final int blockRows;
 
-    private KernelEmitter(FusionGroup group, List<ProgramValue> inputs, List<ProgramValue> outputs) {
+    private KernelEmitter(
+            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
         this.group = group;
+        this.concatenations = concatenations;
         this.inputs = inputs;
         this.outputs = outputs;
         for (Operation member : group.members()) {
@@ -90,8 +95,9 @@ final class KernelEmitter {
     }
 
     /** Returns the kernel that computes these outputs of a group from these inputs. */
-    static EmittedKernel of(FusionGroup group, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        var emitter = new KernelEmitter(group, inputs, outputs);
+    static EmittedKernel of(
+            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
+        var emitter = new KernelEmitter(group, concatenations, inputs, outputs);
         return group.isOverColumns() ? emitter.columnKernel() : emitter.rowKernel();
     }
 
@@ -268,8 +274,12 @@ final class KernelEmitter {
 
     /** Returns whether VEC elements are next to each other in memory, aligned to the access. */
     private boolean isVector(Load load) {
-        List<Digit> digits = split(load.access).digits();
-        if (!isPacked(load.dtype) || digits.isEmpty() || start(load) % vector != 0) {
+        return isVector(load.dtype, load.access, start(load));
+    }
+
+    private boolean isVector(DType dtype, Access access, long start) {
+        List<Digit> digits = split(access).digits();
+        if (!isPacked(dtype) || digits.isEmpty() || start % vector != 0) {
             return false;
         }
         Digit fastest = digits.get(digits.size() - 1);
@@ -320,7 +330,7 @@ final class KernelEmitter {
 
     /** Splits a dimension that covers both columns and rows. */
     private Access split(Access access) {
-        return access.splitAt(new TreeSet<>(Set.of(group.columns())));
+        return access.splitAt(group.columns());
     }
 
     private String pointer(Load load) {
@@ -339,22 +349,26 @@ final class KernelEmitter {
         List<Operation> stored = group.members().stream()
                 .filter(member -> outputs.contains(member.outputs().get(0)))
                 .toList();
-        List<Operation> elements =
-                stored.stream().filter(member -> level(member) == Level.ELEMENT).toList();
+        List<Store> stores = stores(stored);
         emitChunks("    ", indent -> {
-            if (elements.isEmpty()) {
+            if (stores.isEmpty()) {
                 return;
             }
+            List<Operation> elements = stores.stream().map(Store::member).toList();
             List<Operation> all = needed(elements);
             all.addAll(elements);
             emitMembers(inOrder(all), indent);
-            for (Operation member : elements) {
-                DType dtype = member.outputs().get(0).layout().dtype();
-                String pointer = "out" + outputs.indexOf(member.outputs().get(0)) + " + " + element();
+            for (Store store : stores) {
+                DType dtype = store.member.outputs().get(0).layout().dtype();
+                String out = "out" + store.output + " + "
+                        + (store.access.offset() == 0 ? "" : store.access.offset() + " + ");
+                String value = "v" + id(store.member);
                 line(indent
-                        + (isPacked(dtype)
-                                ? "Elements<" + type(dtype) + ", VEC>::of(v" + id(member) + ").store(" + pointer + ");"
-                                : "EACH(i) storeElement(" + pointer + " + i, v" + id(member) + "[i]);"));
+                        + (isVector(dtype, store.access, store.access.offset())
+                                ? "Elements<" + type(dtype) + ", VEC>::of(" + value + ").store(" + out
+                                        + address(store.access, "column") + ");"
+                                : "EACH(i) storeElement(" + out + address(store.access, "(column + i)") + ", " + value
+                                        + "[i]);"));
             }
         });
         for (Operation member : stored) {
@@ -363,6 +377,25 @@ final class KernelEmitter {
                         + outputs.indexOf(member.outputs().get(0)) + " + row, r" + id(member) + ");");
             }
         }
+    }
+
+    /** Returns the stores of these members, and of the operands of concatenations. */
+    private List<Store> stores(List<Operation> stored) {
+        List<Store> stores = new ArrayList<>();
+        for (Operation member : stored) {
+            if (level(member) == Level.ELEMENT) {
+                int output = outputs.indexOf(member.outputs().get(0));
+                stores.add(new Store(member, output, Access.ofOutput(member).joined()));
+            }
+        }
+        for (Operation concatenation : concatenations) {
+            for (View operand : concatenation.reads()) {
+                Operation member = group.members().get(group.indexOf(operand.value()));
+                int output = outputs.indexOf(concatenation.outputs().get(0));
+                stores.add(new Store(member, output, Access.ofOperand(concatenation, operand.value())));
+            }
+        }
+        return stores;
     }
 
     // ---- arithmetic
@@ -600,9 +633,8 @@ final class KernelEmitter {
             widest = Math.max(widest, isPerRow(load) ? 1 : load.dtype.bytes());
         }
         for (ProgramValue value : outputs) {
-            widest = Math.max(
-                    widest,
-                    group.level(value) == Level.ELEMENT ? value.layout().dtype().bytes() : 1);
+            boolean isPerElement = group.level(value) == Level.ELEMENT || group.level(value) == null;
+            widest = Math.max(widest, isPerElement ? value.layout().dtype().bytes() : 1);
         }
         int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
         while (group.columns() % vector != 0) {

@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import cs336.torch.DType;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
 /** The casts of mixed precision that an optimizer of fp32 parameters takes over from a compiled training step. */
@@ -8,7 +9,7 @@ public interface MasterWeights {
     /** No cast is taken over. */
     MasterWeights NONE = new MasterWeights() {
         @Override
-        public Tensor copy(String name, DType dtype) {
+        public List<Tensor> copies(List<String> names, DType dtype) {
             return null;
         }
 
@@ -19,12 +20,12 @@ public interface MasterWeights {
     };
 
     /**
-     * Returns a copy that the optimizer keeps up to date.
+     * Returns copies that the optimizer keeps up to date. Those that it creates for this call are adjacent in memory.
      *
-     * @param name of a tensor that the step reads
-     * @return null if it is no parameter of the optimizer, or has no copy in this dtype
+     * @param names of tensors that the step reads
+     * @return null if one of them is no parameter of the optimizer, or has no copy in this dtype
      */
-    Tensor copy(String name, DType dtype);
+    List<Tensor> copies(List<String> names, DType dtype);
 
     /** Returns whether the optimizer reads 16-bit gradients of fp32 parameters. */
     boolean readsNarrowGradients();

@@ -82,6 +82,9 @@ final class Simplification {
                     }
                 },
                 (operation, view) -> {
+                    if (operation != null && operation.operator() instanceof Concatenation) {
+                        return view; // its operands are results of kernels
+                    }
                     View copied = through(copies, view);
                     boolean isFusible = operation != null
                             && (operation.operator() instanceof PointwiseOperator
@@ -143,23 +146,35 @@ final class Simplification {
      */
     static Program withStoredCasts(Program program, MasterWeights weights) {
         Set<ProgramValue> overwritten = overwritten(program);
+        Map<ProgramValue, ProgramValue> casts = new LinkedHashMap<>(); // results, with the parameters that are cast
+        for (Operation operation : program.operations()) {
+            View from = castSource(operation);
+            ProgramValue out = from == null ? null : operation.outputs().get(0);
+            if (from != null
+                    && program.constants().containsKey(from.value())
+                    && !overwritten.contains(from.value())
+                    && !overwritten.contains(out)
+                    && isWhole(from)
+                    && sameStrides(from.layout(), out.layout())) {
+                casts.put(out, from.value());
+            }
+        }
+        List<List<ProgramValue>> sets = new ArrayList<>(GemmMerging.weightsOfCommonInputs(program));
+        sets.removeIf(set -> !casts.keySet().containsAll(set));
+        casts.keySet().forEach(cast -> sets.add(List.of(cast)));
         Map<ProgramValue, Tensor> constants = new LinkedHashMap<>(program.constants());
         Map<ProgramValue, View> stored = new HashMap<>();
         int size = program.size();
-        for (Operation operation : program.operations()) {
-            View from = castSource(operation);
-            if (from == null || !program.constants().containsKey(from.value()) || overwritten.contains(from.value())) {
-                continue;
-            }
-            ProgramValue out = operation.outputs().get(0);
-            Tensor copy = isWhole(from) && sameStrides(from.layout(), out.layout()) && !overwritten.contains(out)
-                    ? weights.copy(from.value().toString(), out.layout().dtype())
-                    : null;
-            if (copy != null) {
-                var value = new ProgramValue(
-                        size++, from.value() + " as " + out.layout().dtype(), Layout.of(copy));
+        for (List<ProgramValue> set : sets) {
+            DType dtype = set.get(0).layout().dtype();
+            List<String> names =
+                    set.stream().map(cast -> casts.get(cast).toString()).toList();
+            List<Tensor> copies = set.stream().anyMatch(stored::containsKey) ? null : weights.copies(names, dtype);
+            for (int i = 0; copies != null && i < copies.size(); i++) {
+                Tensor copy = copies.get(i);
+                var value = new ProgramValue(size++, names.get(i) + " as " + dtype, Layout.of(copy));
                 constants.put(value, MemoryScope.keep(new Tensor(copy)));
-                stored.put(out, new View(value, value.layout()));
+                stored.put(set.get(i), new View(value, value.layout()));
             }
         }
         Program read = rewritten(program, (before, after) -> {}, (operation, view) -> through(stored, view));

@@ -5,6 +5,7 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -59,38 +60,90 @@ public final class Interpreter {
      * @return the outputs, in the caller's memory scope; null for one that does not exist
      */
     public Tensor[] run(Tensor... inputs) {
-        try (var scope = MemoryScope.open();
-                var below = new AutoDispatchBelowADInplaceOrView();
-                var noGrad = NoGrad.open()) {
-            Tensor[] table = new Tensor[program.size()];
+        try (ProgramRun run = start(inputs)) {
+            run.advance(program.operations().size());
+            Tensor[] outputs = new Tensor[program.outputs().size()];
+            for (int i = 0; i < outputs.length; i++) {
+                outputs[i] = run.output(i);
+            }
+            return outputs;
+        }
+    }
+
+    /**
+     * Starts a run that the caller advances in sections.
+     *
+     * @param inputs as for {@link #run}; they must live as long as the run
+     */
+    public ProgramRun start(Tensor... inputs) {
+        return new ProgramRun(inputs);
+    }
+
+    /** A run of the program that has reached one of its operations. */
+    public final class ProgramRun implements AutoCloseable {
+        private final Tensor[] table = new Tensor[program.size()];
+        private final BitSet computed = new BitSet(program.size()); // values in the table that this run owns
+        private int next;
+
+        private ProgramRun(Tensor... inputs) {
             for (int i = 0; i < inputs.length; i++) {
                 int id = program.inputs().get(i).root().id();
                 table[id] = table[id] == null ? inputs[i] : table[id];
             }
             program.constants().forEach((value, tensor) -> table[value.id()] = tensor);
-            for (int i = 0; i < program.operations().size(); i++) {
-                run(program.operations().get(i), table);
-                for (int storage : lastUses.get(i)) {
-                    table[storage].close();
-                    table[storage] = null;
-                }
-            }
-            return program.outputs().stream()
-                    .map(view -> view == null ? null : scope.escape(new Tensor(read(view, table))))
-                    .toArray(Tensor[]::new);
         }
-    }
 
-    /** Runs an operation. Its results live until the program ends, unless they are freed earlier. */
-    private static void run(Operation operation, Tensor[] table) {
-        try (var scope = MemoryScope.open()) {
-            List<Tensor> results = operation.operator().run(operation, view -> read(view, table));
-            for (int i = 0; i < operation.outputs().size(); i++) {
-                ProgramValue output = operation.outputs().get(i);
-                if (output != null) {
-                    table[output.id()] = scope.escape(new Tensor(results.get(i)));
+        /** Runs the next operations, up to but without that of index {@code end}. */
+        public void advance(int end) {
+            try (var below = new AutoDispatchBelowADInplaceOrView();
+                    var noGrad = NoGrad.open()) {
+                for (; next < end; next++) {
+                    execute(program.operations().get(next));
+                    lastUses.get(next).forEach(this::free);
                 }
             }
+        }
+
+        private void execute(Operation operation) {
+            try (var scope = MemoryScope.open()) {
+                List<Tensor> results = operation.operator().run(operation, view -> read(view, table));
+                for (int i = 0; i < operation.outputs().size(); i++) {
+                    ProgramValue output = operation.outputs().get(i);
+                    if (output != null) {
+                        table[output.id()] = MemoryScope.keep(new Tensor(results.get(i)));
+                        computed.set(output.id());
+                    }
+                }
+            }
+        }
+
+        private void free(int storage) {
+            table[storage].close();
+            table[storage] = null;
+            computed.clear(storage);
+        }
+
+        /**
+         * Returns an output that the run has reached, in the caller's memory scope; null for one that does not exist.
+         */
+        public Tensor output(int i) {
+            View view = program.outputs().get(i);
+            if (view == null) {
+                return null;
+            }
+            try (var scope = MemoryScope.open();
+                    var below = new AutoDispatchBelowADInplaceOrView()) {
+                return scope.escape(new Tensor(read(view, table)));
+            }
+        }
+
+        /** Frees the tensors of the run. */
+        @Override
+        public void close() {
+            for (int id = computed.nextSetBit(0); id >= 0; id = computed.nextSetBit(id + 1)) {
+                table[id].close();
+            }
+            computed.clear();
         }
     }
 

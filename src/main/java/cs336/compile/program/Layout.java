@@ -53,6 +53,15 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
         return new Layout(dtype, shape, strides, newOffset, conjugated);
     }
 
+    /** Returns the position after the last element. */
+    public long end() {
+        long last = offset;
+        for (int i = 0; i < shape.length; i++) {
+            last += (shape[i] - 1) * strides[i];
+        }
+        return last + 1;
+    }
+
     /** Returns the number of elements. */
     public long elements() {
         return Arrays.stream(shape).reduce(1, Math::multiplyExact);

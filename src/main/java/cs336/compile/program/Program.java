@@ -1,6 +1,7 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -47,15 +48,44 @@ public record Program(
         return outside;
     }
 
-    /** Returns for each output whether it shares its storage with an input, a constant or an earlier output. */
+    /** Returns for each output whether it shares memory with an input, a constant or an earlier output. */
     public boolean[] sharedOutputs() {
-        Set<ProgramValue> storages = outside();
+        Set<ProgramValue> outside = outside();
         boolean[] isShared = new boolean[outputs.size()];
         for (int i = 0; i < isShared.length; i++) {
             View output = outputs.get(i);
-            isShared[i] = output != null && !storages.add(output.value().root());
+            isShared[i] = output != null
+                    && (outside.contains(output.value().root())
+                            || outputs.subList(0, i).stream().anyMatch(earlier -> overlap(earlier, output)));
         }
         return isShared;
+    }
+
+    /** Returns whether two outputs may have an element in common. */
+    private static boolean overlap(View a, View b) {
+        if (a == null || a.value().root() != b.value().root()) {
+            return false;
+        }
+        boolean haveSameUnit = a.layout().dtype() == b.layout().dtype();
+        return !haveSameUnit
+                || a.layout().offset() < b.layout().end()
+                        && b.layout().offset() < a.layout().end();
+    }
+
+    /**
+     * Returns for each output the number of operations after which it is complete; 0 for an output that no operation
+     * computes, or that does not exist.
+     */
+    public int[] completions() {
+        Map<ProgramValue, Integer> after = new HashMap<>();
+        for (int i = 0; i < operations.size(); i++) {
+            for (ProgramValue created : operations.get(i).creates()) {
+                after.put(created, i + 1);
+            }
+        }
+        return outputs.stream()
+                .mapToInt(output -> output == null ? 0 : after.getOrDefault(output.value(), 0))
+                .toArray();
     }
 
     /** Returns this program with other operations. */

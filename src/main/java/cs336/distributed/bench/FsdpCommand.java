@@ -12,6 +12,9 @@ import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
+import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
+import cs336.scaling.CalculatedResults;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -96,6 +99,14 @@ public final class FsdpCommand extends LabCommand {
             description = "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz")
     private Path traces;
 
+    @Option(
+            names = "--predict",
+            paramLabel = "<machine>",
+            description = "train nothing; predict time, communication and memory of the bf16 steps that mode fsdp was"
+                    + " measured with on this machine from other measurements, and store the results as"
+                    + " fsdp_predictions.csv under " + CalculatedResults.ON_PAPER)
+    private String predicted;
+
     @Mixin
     private final RankOptions ranks = new RankOptions();
 
@@ -113,6 +124,9 @@ public final class FsdpCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
+        if (predicted != null) {
+            return predict();
+        }
         if (checkpoints.areGiven()) {
             return train();
         }
@@ -132,6 +146,22 @@ public final class FsdpCommand extends LabCommand {
             out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), training.cases(), modes)));
             out().flush();
         }
+        return 0;
+    }
+
+    private int predict() throws IOException {
+        checked(() -> {
+            requireNotGiven("with --predict", "--mode", "--dtype", "--checkpointing", "--trace", "--checkpoint");
+            var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
+            List<FsdpPrediction> predictions = FsdpPrediction.of(numbers);
+            var results = new CalculatedResults(storage.folder(), CalculatedResults.ON_PAPER, "fsdp_predictions");
+            results.clear();
+            FsdpPrediction.store(predictions, results);
+            out().println(AlignedText.of(Tables.of(FsdpPrediction.class, predictions)));
+            out().printf("stored in %s%n", results.path());
+            out().flush();
+            return null;
+        });
         return 0;
     }
 

@@ -8,7 +8,7 @@
  * {@link cs336.distributed.bench.ShardBenchmark} (memory, time and traffic of ZeRO stage 1),
  * {@link cs336.distributed.bench.CheckpointedTraining} (training that survives failures of its ranks).
  *
- * <p>May use {@code checkpoints}, {@code distributed.launch}, {@code distributed.training} and {@code profile.memory},
- * and the packages that they may use.
+ * <p>May use {@code checkpoints}, {@code compile}, {@code distributed.launch} and {@code profile.memory}, and the
+ * packages that they may use.
  */
 package cs336.distributed.bench;

@@ -76,6 +76,7 @@ public final class ProcessGroup implements AutoCloseable {
     private final List<ProcessGroup> subgroups = new CopyOnWriteArrayList<>(); // open ones, in the order of splits
     private final Map<Integer, DeviceMesh> meshes = new HashMap<>(); // by the number of replicas
     private int splits;
+    private volatile List<CollectiveCall> recorded; // by a CUDA graph that is being captured, otherwise null
 
     private ProcessGroup(ProcessGroup parent, Rendezvous rendezvous, CollectiveBackend backend, Device device) {
         this.parent = parent;
@@ -562,6 +563,32 @@ public final class ProcessGroup implements AutoCloseable {
                 Optional.ofNullable(toDivide).stream().toList());
     }
 
+    /**
+     * Records collectives in a CUDA graph, with NCCL. Each replay runs them again, so all ranks replay their graphs in
+     * the same order, and close the graphs before this group. A replayed collective has no timeout: if another rank
+     * ends, the watch or the launcher of this rank must end it.
+     *
+     * @param work starts collectives while the current stream is being captured
+     * @return an action to run directly before each replay, which counts and compares the collectives like other calls
+     */
+    public Runnable recordInGraph(Runnable work) {
+        if (recorded != null) {
+            throw new IllegalStateException("recordInGraph() was called inside recordInGraph()");
+        }
+        List<CollectiveCall> own = new ArrayList<>();
+        recorded = own;
+        try {
+            work.run();
+        } finally {
+            recorded = null;
+        }
+        return () -> own.forEach(this::countReplay);
+    }
+
+    private void countReplay(CollectiveCall call) {
+        start(call, List::<Work>of, List.of()).await();
+    }
+
     private PendingCollective start(CollectiveCall call, Supplier<List<Work>> work, List<Tensor> toDivide) {
         synchronized (calls) { // collectives start in the order in which they are recorded
             if (closed) {
@@ -569,8 +596,12 @@ public final class ProcessGroup implements AutoCloseable {
             }
             long number = 0;
             try (var scope = MemoryScope.open()) {
-                number = calls.record(call);
-                meter.count(call, size());
+                if (recorded == null) {
+                    number = calls.record(call);
+                    meter.count(call, size());
+                } else {
+                    recorded.add(call);
+                }
                 List<Work> started = work.get();
                 started.forEach(MemoryScope::keep);
                 return new StartedCollective(started, number, call, toDivide);

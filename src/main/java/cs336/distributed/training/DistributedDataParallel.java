@@ -14,10 +14,9 @@ import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
@@ -63,6 +62,9 @@ import org.bytedeco.pytorch.global.torch;
  * several backward passes, run all but the last in {@link #noSync}: strategies that {@linkplain Strategy#overlaps
  * overlap} must know which one is the last.
  *
+ * <p><b>Compiled steps.</b> A training step whose passes are compiled reports its gradients through
+ * {@link #gradientsReady}.
+ *
  * <p><b>Failed backward pass.</b> After an exception on some ranks, all ranks call
  * {@link #finishGradientSynchronization} and zero their gradients. The next step then works as usual.
  *
@@ -74,6 +76,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final ProcessGroup group;
     private final List<String> names = new ArrayList<>();
     private final List<Tensor> parameters = new ArrayList<>(); // trainable, without duplicates
+    private final Map<Long, Integer> indices = new HashMap<>(); // of the parameters, by address
     private final List<GradientCollective> collectives;
     private final GradientHooks hooks; // null unless collectives overlap with the backward pass
     private final CommunicationThread thread; // likewise
@@ -89,6 +92,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private int[] order; // in which collectives start
     private int started; // number of collectives started in this step
     private boolean orderIsFinal;
+    private boolean startsHere; // whether gradientsReady() starts the collectives of this step on its thread
     private boolean synchronising = true;
     private boolean closed;
 
@@ -124,10 +128,9 @@ public final class DistributedDataParallel implements AutoCloseable {
         this.group = group;
         SameParameters.require(group, module.namedParameters());
         broadcast(module.namedParameters());
-        Set<Long> seen = new HashSet<>();
         module.namedParameters().forEach((name, parameter) -> {
-            if (parameter.requires_grad()
-                    && seen.add(parameter.unsafeGetTensorImpl().address())) {
+            long address = parameter.unsafeGetTensorImpl().address();
+            if (parameter.requires_grad() && indices.putIfAbsent(address, parameters.size()) == null) {
                 names.add(name);
                 parameters.add(parameter);
             }
@@ -157,6 +160,16 @@ public final class DistributedDataParallel implements AutoCloseable {
         return module.forward(input);
     }
 
+    /** Returns the module whose gradients are averaged. */
+    public NnModule module() {
+        return module;
+    }
+
+    /** Returns the group of ranks that averages gradients. */
+    public ProcessGroup group() {
+        return group;
+    }
+
     /** Returns the number of collectives that average gradients in a step. */
     public int collectivesPerStep() {
         return collectives.size();
@@ -170,11 +183,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
      */
     public void finishGradientSynchronization() {
-        requireOpen("finishGradientSynchronization()");
-        if (!synchronising) {
-            throw new IllegalStateException(
-                    "finishGradientSynchronization() was called inside noSync(); close its scope first");
-        }
+        requireSynchronising("finishGradientSynchronization()");
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {
             if (hooks != null) {
@@ -191,6 +200,47 @@ public final class DistributedDataParallel implements AutoCloseable {
             }
         }
         begin();
+    }
+
+    /**
+     * Returns the parameters of each collective that may start before the backward pass ends; empty if the strategy
+     * does not {@linkplain Strategy#overlaps overlap}.
+     */
+    public List<List<Tensor>> overlappingBuckets() {
+        if (hooks == null) {
+            return List.of();
+        }
+        return collectives.stream()
+                .map(collective -> Arrays.stream(collective.members())
+                        .mapToObj(parameters::get)
+                        .toList())
+                .toList();
+    }
+
+    /**
+     * Reports gradients that autograd did not accumulate, such as those that a CUDA graph computes: they are in
+     * {@code grad()} and will not change before {@link #finishGradientSynchronization}. Starts each collective whose
+     * gradients are all ready, on this thread; it waits for the work that is queued on the current stream. Does nothing
+     * if the strategy does not {@linkplain Strategy#overlaps overlap}.
+     *
+     * @param ready parameters; those that this container does not average are ignored
+     * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
+     */
+    public void gradientsReady(List<Tensor> ready) {
+        requireSynchronising("gradientsReady()");
+        if (hooks == null) {
+            return;
+        }
+        for (Tensor tensor : ready) {
+            Integer parameter = indices.get(tensor.unsafeGetTensorImpl().address());
+            if (parameter != null) {
+                markReady(parameter);
+            }
+        }
+        startsHere = true;
+        while (hasNextCollective()) {
+            start(order[started++]);
+        }
     }
 
     /**
@@ -271,6 +321,13 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
+    private void requireSynchronising(String call) {
+        requireOpen(call);
+        if (!synchronising) {
+            throw new IllegalStateException(call + " was called inside noSync(); close its scope first");
+        }
+    }
+
     private static List<GradientCollective> collectives(Strategy strategy, List<Tensor> parameters) {
         int n = parameters.size();
         if (strategy instanceof Strategy.Naive) {
@@ -301,6 +358,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         completed.clear();
         pending.clear();
         started = 0;
+        startsHere = false;
     }
 
     /**
@@ -319,13 +377,8 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (!synchronising) {
             return;
         }
-        ready[parameter] = true;
-        int collective = collectiveOf[parameter];
-        if (--missing[collective] > 0) {
-            return;
-        }
-        completed.add(collective);
-        while (started < order.length && missing[order[started]] == 0) {
+        markReady(parameter);
+        while (hasNextCollective()) {
             if (started == 0) {
                 thread.useCurrentStream();
             }
@@ -335,6 +388,19 @@ public final class DistributedDataParallel implements AutoCloseable {
                 thread.awaitAllBut(1);
             }
         }
+    }
+
+    private void markReady(int parameter) {
+        ready[parameter] = true;
+        int collective = collectiveOf[parameter];
+        if (--missing[collective] == 0) {
+            completed.add(collective);
+        }
+    }
+
+    /** Returns whether all gradients of the next collective in the agreed order are ready. */
+    private boolean hasNextCollective() {
+        return started < order.length && missing[order[started]] == 0;
     }
 
     private void start(int collective) {
@@ -350,11 +416,11 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /**
      * Waits for all pending collectives. With NCCL they run one after another, so waiting for the last one is enough;
-     * the communication thread releases the others concurrently.
+     * the communication thread releases those that it has started concurrently.
      */
     private void await(PendingCollective last) {
         List<PendingCollective> others = List.copyOf(pending);
-        if (thread != null && group.backend() == CollectiveBackend.NCCL) {
+        if (thread != null && !startsHere && group.backend() == CollectiveBackend.NCCL) {
             thread.submit(() -> others.forEach(PendingCollective::await));
         } else {
             others.forEach(PendingCollective::await);

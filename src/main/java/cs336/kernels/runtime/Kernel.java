@@ -129,8 +129,10 @@ public final class Kernel {
             }
         }
         if (KernelLog.isOpen()) {
-            KernelLog.note(
-                    Route.KERNEL, name, shape(grid, block, sharedBytes).substring(name.length()) + " on " + device);
+            KernelLog.noteLaunch(
+                    name,
+                    shape(grid, block, sharedBytes).substring(name.length()) + " on " + device,
+                    resources.withDynamicShared(sharedBytes));
         }
     }
 

@@ -24,8 +24,9 @@ public final class KernelLog implements AutoCloseable {
      * @param route kernel or tensor operations
      * @param name the kernel, also where tensor operations replaced it
      * @param detail launch configuration and device, or the reason for tensor operations
+     * @param resources resources of the kernel, its shared memory with the dynamic one; null for tensor operations
      */
-    public record KernelLogEntry(Route route, String name, String detail) {
+    public record KernelLogEntry(Route route, String name, String detail, KernelResources resources) {
         @Override
         public String toString() {
             return route + " " + name + " " + detail;
@@ -68,15 +69,18 @@ public final class KernelLog implements AutoCloseable {
         return !OPEN.isEmpty();
     }
 
-    static void note(Route route, String name, String detail) {
-        var entry = new KernelLogEntry(route, name, detail);
+    static void noteLaunch(String name, String detail, KernelResources resources) {
+        note(new KernelLogEntry(Route.KERNEL, name, detail, resources));
+    }
+
+    private static void note(KernelLogEntry entry) {
         OPEN.forEach(log -> log.entries.add(entry));
     }
 
     /** Records that tensor operations replaced a kernel, and the reason. */
     public static void noteTensorOperations(String name, String reason) {
         if (isOpen()) {
-            note(Route.TENSOR_OPERATIONS, name, reason);
+            note(new KernelLogEntry(Route.TENSOR_OPERATIONS, name, reason, null));
         }
     }
 }

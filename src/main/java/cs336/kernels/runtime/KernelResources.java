@@ -12,6 +12,11 @@ package cs336.kernels.runtime;
  */
 public record KernelResources(
         int registers, int sharedBytes, int barriers, int stackBytes, int spillStores, int spillLoads) {
+    /** Returns the same resources with the dynamic shared memory of a launch added to the static one. */
+    public KernelResources withDynamicShared(int bytes) {
+        return new KernelResources(registers, sharedBytes + bytes, barriers, stackBytes, spillStores, spillLoads);
+    }
+
     /** Returns the occupancy of this kernel for a block size and dynamic shared memory per block. */
     public Occupancy occupancy(GpuArchitecture architecture, int blockThreads, int dynamicSharedBytes) {
         return Occupancy.of(architecture, this, blockThreads, dynamicSharedBytes);

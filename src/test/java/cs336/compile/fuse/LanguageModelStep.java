@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /** The loss and all gradients of a small language model, as a function of token ids and targets. */
@@ -97,9 +98,22 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
     MasterWeights masterWeights() {
         return new MasterWeights() {
             @Override
-            public Tensor copy(String name, DType dtype) {
-                Tensor parameter = model.namedParameters().get(name);
-                return parameter == null ? null : parameter.detach().to(dtype.scalarType());
+            public List<Tensor> copies(List<String> names, DType dtype) {
+                List<Tensor> found =
+                        names.stream().map(model.namedParameters()::get).toList();
+                if (found.contains(null)) {
+                    return null;
+                }
+                Tensor all = torch.cat(new TensorVector(found.stream()
+                        .map(parameter -> parameter.detach().to(dtype.scalarType()))
+                        .toArray(Tensor[]::new)));
+                List<Tensor> copies = new ArrayList<>();
+                long start = 0;
+                for (Tensor parameter : found) {
+                    copies.add(all.narrow(0, start, parameter.size(0)));
+                    start += parameter.size(0);
+                }
+                return copies;
             }
 
             @Override

@@ -130,7 +130,10 @@ class MultiTensorAdamWGpuTest {
                         narrow.keySet().stream()
                                 .filter(name -> !name.equals("p3"))
                                 .forEach(name -> {
-                                    assertEquals(copyType, DType.of(first.copy(name, copyType)));
+                                    assertEquals(
+                                            copyType,
+                                            DType.of(first.copies(List.of(name), copyType)
+                                                    .get(0)));
                                 });
                     }
                     first.step(factor);
@@ -138,7 +141,7 @@ class MultiTensorAdamWGpuTest {
                 }
                 narrow.forEach((name, parameter) -> {
                     assertTrue(parameter.equal(wide.get(name)), name);
-                    Tensor copy = first.copy(name, copyType);
+                    Tensor copy = first.copies(List.of(name), copyType).get(0);
                     assertTrue(copy.equal(parameter.to(copyType.scalarType())), "copy of " + name);
                 });
             }

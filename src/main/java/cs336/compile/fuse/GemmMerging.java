@@ -1,0 +1,473 @@
+package cs336.compile.fuse;
+
+import cs336.compile.fuse.Concatenation.MatrixPart;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.bytedeco.pytorch.LongOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * The pass that runs matrix multiplications with a common operand as one, such as those of queries, keys and values:
+ *
+ * <pre>
+ * X · Wᵢᵀ for all i        becomes   X · [W₁; W₂; …]ᵀ, whose columns are the results
+ * Gᵢᵀ · X for all i        becomes   [G₁ G₂ …]ᵀ · X, whose rows are the results
+ * G₁ · W₁ + G₂ · W₂ + …    becomes   [G₁ G₂ …] · [W₁; W₂; …], with one rounding
+ * </pre>
+ *
+ * <p>The operands must become adjacent in memory for fewer bytes than the pass saves. It concatenates
+ *
+ * <ul>
+ *   <li>constants that are adjacent already, such as the 16-bit weights of an optimizer, for nothing;
+ *   <li>results of pointwise operations that only matrix multiplications read: the generated kernel stores them next to
+ *       each other;
+ *   <li>with a copy, gradients Gᵢ that are other results, if they are fewer than half of the operands.
+ * </ul>
+ *
+ * <p>Weights in fp32 are parameters with their own storage, so only the gradients of their weights are merged.
+ */
+final class GemmMerging {
+    private static final int ROWS = 0;
+    private static final int COLUMNS = 1;
+    private static final int LEFT = 0;
+    private static final int RIGHT = 1;
+
+    /** Adjacent matrices, in this order. */
+    private record AdjacentMatrices(View whole, List<View> parts) {}
+
+    private record ConcatenationKey(Set<View> parts, int dim) {}
+
+    private final Program program;
+    private final Device device;
+    private final Map<ProgramValue, Operation> producers = new HashMap<>();
+    private final Map<ProgramValue, List<View>> reads = new HashMap<>();
+    private final Set<ProgramValue> readOtherwise = new HashSet<>();
+    private final Set<ProgramValue> returned = new HashSet<>();
+    private final Map<ProgramValue, Tensor> constants;
+    private final Map<ConcatenationKey, AdjacentMatrices> adjacent = new HashMap<>();
+    private final Map<ProgramValue, MatrixPart> parts = new HashMap<>(); // values that are now parts of another one
+    private final Map<Operation, List<Operation>> replacements = new HashMap<>(); // in place of an operation
+    private final List<Operation> concatenations = new ArrayList<>();
+    private int size;
+
+    private GemmMerging(Program program, Device device) {
+        this.program = program;
+        this.device = device;
+        constants = new LinkedHashMap<>(program.constants());
+        size = program.size();
+        program.outputs().stream().filter(Objects::nonNull).forEach(view -> returned.add(view.value()));
+        for (Operation operation : program.operations()) {
+            operation.creates().forEach(value -> producers.put(value, operation));
+            for (View view : operation.reads()) {
+                reads.computeIfAbsent(view.value(), v -> new ArrayList<>()).add(view);
+                if (!isGemm(operation)) {
+                    readOtherwise.add(view.value());
+                }
+            }
+        }
+    }
+
+    /** Returns the program with fewer matrix multiplications. */
+    static Program of(Program program, Device device) {
+        boolean isPure = program.operations().stream()
+                .allMatch(operation -> operation.overwrites().isEmpty());
+        return isPure ? new GemmMerging(program, device).run() : program;
+    }
+
+    /**
+     * Returns the operands Wᵢ of each set of matrix multiplications X · Wᵢᵀ, which an optimizer should make adjacent.
+     */
+    static List<List<ProgramValue>> weightsOfCommonInputs(Program program) {
+        return withCommon(program, LEFT, RIGHT).values().stream()
+                .map(gemms -> gemms.stream()
+                        .map(gemm -> transposed(operand(gemm, RIGHT)).value())
+                        .distinct()
+                        .toList())
+                .filter(values -> values.size() > 1)
+                .toList();
+    }
+
+    private Program run() {
+        withCommon(program, LEFT, RIGHT).values().forEach(this::mergeProjections);
+        mergeSums();
+        withCommon(program, RIGHT, LEFT).values().forEach(this::mergeWeightGradients);
+        if (replacements.isEmpty()) {
+            return program;
+        }
+        List<Operation> operations = new ArrayList<>();
+        for (Operation operation : program.operations()) {
+            for (Operation replacement : replacements.getOrDefault(operation, List.of(operation))) {
+                operations.add(moved(replacement));
+            }
+        }
+        operations.addAll(concatenations); // sorting moves them to the operations that read them
+        List<View> outputs = new ArrayList<>();
+        program.outputs().forEach(view -> outputs.add(view == null ? null : moved(view)));
+        List<Operation> sorted = sorted(operations);
+        if (sorted == null) {
+            constants.keySet().removeAll(program.constants().keySet());
+            constants.values().forEach(Tensor::close);
+            return program;
+        }
+        return Simplification.of(new Program(program.inputs(), constants, sorted, outputs, size));
+    }
+
+    private Operation moved(Operation operation) {
+        return operation.withViews(this::moved);
+    }
+
+    private View moved(View view) {
+        MatrixPart part = parts.get(view.value());
+        return part == null ? view : part.of(view);
+    }
+
+    // ---- sets of matrix multiplications
+
+    private static boolean isGemm(Operation operation) {
+        return operation.operator().toString().equals("mm");
+    }
+
+    private static View operand(Operation gemm, int side) {
+        return (View) gemm.arguments().get(side);
+    }
+
+    /** Returns the matrix multiplications by their common operand; the other one is a transposed row-major matrix. */
+    private static Map<View, List<Operation>> withCommon(Program program, int common, int other) {
+        Map<View, List<Operation>> sets = new LinkedHashMap<>();
+        for (Operation operation : program.operations()) {
+            if (isGemm(operation) && isMatrix(transposed(operand(operation, other)))) {
+                sets.computeIfAbsent(operand(operation, common), view -> new ArrayList<>())
+                        .add(operation);
+            }
+        }
+        sets.values().removeIf(set -> set.size() < 2);
+        return sets;
+    }
+
+    private static View transposed(View view) {
+        return new View(view.value(), view.layout().permuted(new int[] {1, 0}));
+    }
+
+    /** Returns whether a view is all of a value, as a row-major matrix. */
+    private static boolean isMatrix(View view) {
+        Layout all = view.value().layout();
+        Layout layout = view.layout();
+        return layout.strides()[1] == 1
+                && layout.strides()[0] == layout.shape()[1]
+                && layout.elements() == all.elements()
+                && layout.elements() > 0
+                && layout.offset() == all.offset()
+                && layout.dtype() == all.dtype()
+                && !layout.conjugated()
+                && all.isDense();
+    }
+
+    private static ProgramValue result(Operation operation) {
+        return operation.outputs().get(0);
+    }
+
+    // ---- merging
+
+    /** X · Wᵢᵀ. */
+    private void mergeProjections(List<Operation> gemms) {
+        List<View> weights =
+                gemms.stream().map(gemm -> transposed(operand(gemm, RIGHT))).toList();
+        boolean areMovable = gemms.stream()
+                .allMatch(gemm -> !replacements.containsKey(gemm)
+                        && !returned.contains(result(gemm))
+                        && isMovable(result(gemm), result(gemm).layout().shape()[1]));
+        AdjacentMatrices all = areMovable ? adjacent(weights, ROWS) : null;
+        if (all == null) {
+            return;
+        }
+        View x = operand(gemms.get(0), LEFT);
+        ProgramValue merged = replace(
+                gemms,
+                x,
+                transposed(all.whole),
+                x.layout().shape()[0],
+                all.whole.layout().shape()[0]);
+        place(inOrder(gemms, weights, all.parts), merged, COLUMNS);
+    }
+
+    /** Gᵢᵀ · X. */
+    private void mergeWeightGradients(List<Operation> gemms) {
+        List<View> gradients =
+                gemms.stream().map(gemm -> transposed(operand(gemm, LEFT))).toList();
+        boolean areAligned = gemms.stream()
+                .allMatch(gemm -> !replacements.containsKey(gemm)
+                        && result(gemm).layout().bytes() % KernelEmitter.ACCESS_BYTES == 0);
+        AdjacentMatrices all = areAligned ? adjacent(gradients, COLUMNS) : null;
+        if (all == null) {
+            return;
+        }
+        View x = operand(gemms.get(0), RIGHT);
+        ProgramValue merged = replace(
+                gemms,
+                transposed(all.whole),
+                x,
+                all.whole.layout().shape()[1],
+                x.layout().shape()[1]);
+        place(inOrder(gemms, gradients, all.parts), merged, ROWS);
+    }
+
+    private void mergeSums() {
+        Set<Operation> inner = new HashSet<>();
+        for (int i = program.operations().size() - 1; i >= 0; i--) {
+            Operation root = program.operations().get(i);
+            List<Operation> gemms = new ArrayList<>();
+            List<Operation> sums = new ArrayList<>();
+            if (isSum(root) && !inner.contains(root) && findTerms(root, gemms, sums) && gemms.size() > 1) {
+                inner.addAll(sums);
+                mergeSum(root, gemms);
+            }
+        }
+    }
+
+    /** G₁ · W₁ + G₂ · W₂ + …. */
+    private void mergeSum(Operation root, List<Operation> gemms) {
+        List<View> weights = gemms.stream().map(gemm -> operand(gemm, RIGHT)).toList();
+        List<View> gradients = gemms.stream().map(gemm -> operand(gemm, LEFT)).toList();
+        boolean areMatrices = gemms.stream().noneMatch(replacements::containsKey)
+                && weights.stream().allMatch(GemmMerging::isMatrix)
+                && gradients.stream().allMatch(GemmMerging::isMatrix)
+                && gradients.stream().distinct().count() == gradients.size();
+        AdjacentMatrices allWeights = areMatrices ? adjacent(weights, ROWS) : null;
+        if (allWeights == null) {
+            return;
+        }
+        AdjacentMatrices all = adjacent(inOrder(gradients, weights, allWeights.parts), COLUMNS);
+        if (all == null) {
+            return;
+        }
+        Layout like = result(gemms.get(0)).layout();
+        ProgramValue merged = replace(gemms, all.whole, allWeights.whole, like.shape()[0], like.shape()[1]);
+        Layout sum = result(root).layout();
+        var asSum = new View(merged, new Layout(like.dtype(), sum.shape(), sum.strides(), 0, false));
+        replacements.put(root, List.of(pointwiseCast(asSum, result(root))));
+    }
+
+    private static boolean isSum(Operation operation) {
+        return operation.operator() instanceof PointwiseOperator pointwise
+                && pointwise.function() == PointwiseFunction.ADD
+                && operation.arguments().stream().allMatch(View.class::isInstance)
+                && result(operation).layout().isContiguous();
+    }
+
+    /** Collects the matrix multiplications and sums below a sum, or returns false if it has other terms. */
+    private boolean findTerms(Operation sum, List<Operation> gemms, List<Operation> sums) {
+        for (View term : sum.reads()) {
+            ProgramValue value = term.value();
+            Operation producer = producers.get(value);
+            boolean isOnlyTerm = producer != null
+                    && !returned.contains(value)
+                    && reads.get(value).size() == 1;
+            boolean isWhole = value.layout().isContiguous()
+                    && term.layout().isContiguous()
+                    && term.layout().elements() == value.layout().elements()
+                    && Arrays.equals(term.layout().shape(), result(sum).layout().shape());
+            if (!isOnlyTerm || !isWhole) {
+                return false;
+            }
+            if (isGemm(producer)) {
+                gemms.add(producer);
+            } else if (isSum(producer) && findTerms(producer, gemms, sums)) {
+                sums.add(producer);
+            } else {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Puts one matrix multiplication in the place of several. */
+    private ProgramValue replace(List<Operation> gemms, View left, View right, long rows, long columns) {
+        Operation first = gemms.get(0);
+        ProgramValue merged = newValue(Layout.contiguous(result(first).layout().dtype(), new long[] {rows, columns}));
+        gemms.forEach(gemm -> replacements.put(gemm, List.of()));
+        replacements.put(
+                first,
+                List.of(new Operation(
+                        first.operator(),
+                        List.of(left, right),
+                        List.of(merged),
+                        List.of(),
+                        first.keys(),
+                        first.source())));
+        return merged;
+    }
+
+    private void place(List<Operation> gemms, ProgramValue merged, int dim) {
+        List<Layout> layouts = gemms.stream().map(gemm -> result(gemm).layout()).toList();
+        List<MatrixPart> places = new Concatenation(dim).parts(merged, layouts);
+        for (int i = 0; i < places.size(); i++) {
+            parts.put(result(gemms.get(i)), places.get(i));
+        }
+    }
+
+    /** Returns the elements of a list in the order in which the elements of another one at the same index are. */
+    private static <T> List<T> inOrder(List<T> list, List<View> keys, List<View> ordered) {
+        return ordered.stream().map(key -> list.get(keys.indexOf(key))).toList();
+    }
+
+    // ---- adjacent operands
+
+    /** Returns these row-major matrices as one, or null if that would move more bytes than it saves. */
+    private AdjacentMatrices adjacent(List<View> matrices, int dim) {
+        Set<View> set = new LinkedHashSet<>(matrices);
+        if (set.size() < matrices.size()) {
+            return null;
+        }
+        var key = new ConcatenationKey(set, dim);
+        if (!adjacent.containsKey(key)) {
+            adjacent.put(key, dim == ROWS && isConstant(set) ? adjacentConstants(set) : concatenated(set, dim));
+        }
+        return adjacent.get(key);
+    }
+
+    private boolean isConstant(Collection<View> matrices) {
+        return matrices.stream().allMatch(view -> constants.containsKey(view.value()));
+    }
+
+    private AdjacentMatrices adjacentConstants(Set<View> matrices) {
+        List<View> ordered = matrices.stream()
+                .sorted(Comparator.comparing(view -> address(view.value())))
+                .toList();
+        View first = ordered.get(0);
+        long end = address(first.value());
+        for (View view : ordered) {
+            if (address(view.value()) != end
+                    || storage(view.value()) != storage(first.value())
+                    || view.layout().dtype() != first.layout().dtype()) {
+                return null;
+            }
+            end += view.layout().bytes();
+        }
+        Layout layout = new Concatenation(ROWS).concatenated(layouts(ordered));
+        String name = ordered.stream().map(View::value).map(Object::toString).collect(Collectors.joining(" & "));
+        var whole = new ProgramValue(size++, name, layout);
+        Tensor tensor = constants.get(first.value());
+        constants.put(
+                whole,
+                MemoryScope.keep(torch.as_strided(
+                        tensor, layout.shape(), layout.strides(), new LongOptional(tensor.storage_offset()))));
+        return new AdjacentMatrices(new View(whole, layout), ordered);
+    }
+
+    private long address(ProgramValue constant) {
+        return constants.get(constant).data_ptr().address();
+    }
+
+    /** Returns the address of a constant's storage: the allocator may place two storages next to each other. */
+    private long storage(ProgramValue constant) {
+        return constants.get(constant).storage().data().address();
+    }
+
+    /** Concatenates matrices, which moves no bytes if one kernel computes all of them. */
+    private AdjacentMatrices concatenated(Set<View> matrices, int dim) {
+        List<View> ordered = List.copyOf(matrices);
+        List<View> copied = ordered.stream()
+                .filter(view -> !(producers.get(view.value()) != null
+                        && producers.get(view.value()).operator() instanceof PointwiseOperator))
+                .toList();
+        boolean areEqual = ordered.stream()
+                .allMatch(view -> view.layout().equals(ordered.get(0).layout())
+                        && !returned.contains(view.value())
+                        && !readOtherwise.contains(view.value())
+                        && !parts.containsKey(view.value())
+                        && isMovable(
+                                view.value(), dim == COLUMNS ? view.layout().shape()[1] : 0));
+        if (!areEqual || 2 * copied.size() >= ordered.size() || copied.size() > 0 && dim == ROWS) {
+            return null;
+        }
+        var operator = new Concatenation(dim);
+        ProgramValue whole = newValue(operator.concatenated(layouts(ordered)));
+        List<MatrixPart> places = operator.parts(whole, layouts(ordered));
+        List<Argument> sources = new ArrayList<>();
+        for (int i = 0; i < ordered.size(); i++) {
+            View view = ordered.get(i);
+            if (copied.contains(view)) {
+                ProgramValue copy = newValue(
+                        Layout.contiguous(view.layout().dtype(), view.layout().shape()));
+                concatenations.add(pointwiseCast(view, copy));
+                sources.add(new View(copy, copy.layout()));
+            } else {
+                parts.put(view.value(), places.get(i));
+                sources.add(view);
+            }
+        }
+        concatenations.add(new Operation(operator, sources, List.of(whole), List.of(), null, ""));
+        return new AdjacentMatrices(new View(whole, whole.layout()), ordered);
+    }
+
+    private Operation pointwiseCast(View from, ProgramValue to) {
+        var cast = new PointwiseOperator(PointwiseFunction.CAST, device);
+        return new Operation(cast, List.of(from), List.of(to), List.of(), null, "");
+    }
+
+    /** Returns whether all reads of a matrix could be reads of rows of this length in a matrix with longer rows. */
+    private boolean isMovable(ProgramValue value, long rowLength) {
+        var part = new MatrixPart(value, 0, rowLength, rowLength + 1);
+        return rowLength == 0 || reads.getOrDefault(value, List.of()).stream().allMatch(view -> part.of(view) != null);
+    }
+
+    private static List<Layout> layouts(List<View> views) {
+        return views.stream().map(View::layout).toList();
+    }
+
+    private ProgramValue newValue(Layout layout) {
+        int id = size++;
+        return new ProgramValue(id, "%" + id, layout);
+    }
+
+    // ---- order
+
+    /** Returns the operations in an order in which each follows its inputs, or null if there is a cycle. */
+    private static List<Operation> sorted(List<Operation> operations) {
+        Map<ProgramValue, Operation> producers = new HashMap<>();
+        operations.forEach(operation -> operation.creates().forEach(value -> producers.put(value, operation)));
+        Set<Operation> sorted = new LinkedHashSet<>();
+        Set<Operation> open = new HashSet<>();
+        return operations.stream().allMatch(operation -> visit(operation, producers, open, sorted))
+                ? List.copyOf(sorted)
+                : null;
+    }
+
+    private static boolean visit(
+            Operation operation, Map<ProgramValue, Operation> producers, Set<Operation> open, Set<Operation> sorted) {
+        if (sorted.contains(operation)) {
+            return true;
+        }
+        if (!open.add(operation)) {
+            return false;
+        }
+        for (View view : operation.reads()) {
+            Operation producer = producers.get(view.value());
+            if (producer != null && !visit(producer, producers, open, sorted)) {
+                return false;
+            }
+        }
+        sorted.add(operation);
+        return true;
+    }
+}

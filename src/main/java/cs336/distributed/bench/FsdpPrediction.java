@@ -1,0 +1,423 @@
+package cs336.distributed.bench;
+
+import static cs336.scaling.CalculatedResults.number;
+import static cs336.units.UnitFactors.GB;
+
+import cs336.basics.ModelEdition;
+import cs336.basics.ModelSize;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Case;
+import cs336.bench.Measurement;
+import cs336.checkpointing.BlockBytes;
+import cs336.checkpointing.CheckpointPlan;
+import cs336.checkpointing.CheckpointPolicy;
+import cs336.checkpointing.LiveActivations;
+import cs336.numbers.Header;
+import cs336.numbers.MeasurementQuery;
+import cs336.scaling.CalculatedResults;
+import cs336.scaling.Cluster;
+import cs336.scaling.Mesh;
+import cs336.scaling.Overheads;
+import cs336.scaling.SimulatedStep;
+import cs336.scaling.StepModel;
+import cs336.scaling.Synchronization;
+import cs336.scaling.ZeroStage;
+import cs336.torch.DType;
+import cs336.units.Bandwidth;
+import cs336.units.Bytes;
+import cs336.units.Flop;
+import cs336.units.FlopRate;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import tech.tablesaw.api.Row;
+
+/**
+ * A measured FSDP step on two GPUs and its prediction from other measurements: bf16 compute dtype, fp32 shards,
+ * FlashAttention, fused RMSNorm and compiled elementwise functions.
+ *
+ * <p><b>Step time.</b> The larger of two times:
+ *
+ * <ul>
+ *   <li>GPU time, from {@link SimulatedStep} with one block gathered ahead. FLOPs outside attention run at the rate of
+ *       xl's step on one GPU, from the times at 512 and 128 tokens: the difference has no launch overhead and no
+ *       optimizer. Attention runs at the rate of the leaderboard problem, AdamW at the copy bandwidth, and collectives
+ *       at the bandwidth and launch time fitted to all-reduces of two GPUs.
+ *   <li>Launch overhead, from a step of the small model on one GPU, whose time hardly depends on the GPU: its time per
+ *       block times the number of blocks. The host time of collectives is not included.
+ * </ul>
+ *
+ * <p><b>Bytes sent.</b> Two all-gathers and a reduce-scatter of each unit in bf16, less the second all-gather of the
+ * head, which stays gathered, and of the embedding, whose backward pass does not read it.
+ *
+ * <p><b>Peak memory.</b> The largest sum of shards, gradients that exist, activations ({@link CheckpointPlan}) and
+ * gathered units, over the backward passes of all blocks. A block keeps 8 D + 3 F elements per token.
+ *
+ * @param size label of the model
+ * @param batch sequences of each GPU
+ * @param context tokens of a sequence
+ * @param checkpointing policy of activation checkpointing
+ * @param limit {@code GPU}, or {@code launches} if launch overhead determines the predicted step
+ * @param gpu predicted GPU time in ms
+ * @param launches predicted launch overhead in ms
+ * @param measuredStep measured step in ms
+ * @param exposed predicted exposed communication in ms, if the GPU is busy
+ * @param measuredExposed communication that does not overlap with computation in a trace, in ms; null without a trace
+ * @param sent predicted bytes that a rank sends in a step, in GB
+ * @param measuredSent bytes counted at the NVLinks in GB
+ * @param peak predicted peak memory in GB
+ * @param measuredPeak measured peak memory in GB
+ */
+public record FsdpPrediction(
+        String size,
+        @Header("sequences") int batch,
+        @Header("tokens") int context,
+        String checkpointing,
+        @Header("limited by") String limit,
+        @Header("GPU time, predicted (ms)") double gpu,
+        @Header("launches, predicted (ms)") double launches,
+        @Header("step, measured (ms)") double measuredStep,
+        @Header("exposed communication, predicted (ms)") double exposed,
+        @Header("exposed, measured (ms)") Double measuredExposed,
+        @Header("sent, predicted (GB)") double sent,
+        @Header("sent, measured (GB)") double measuredSent,
+        @Header("peak memory, predicted (GB)") double peak,
+        @Header("peak memory, measured (GB)") double measuredPeak) {
+    private static final int RANKS = 2;
+    private static final String IMPLEMENTATION = "rmsnorm-fused+flash+compiled";
+    private static final String STEPS = "fsdp_accounting%s[mode=fsdp, dtype=bf16, backend=nccl, nodes=1, processes="
+            + RANKS + ", implementation=" + IMPLEMENTATION + ", status=ok";
+    private static final int ROUND = 1;
+    private static final Pattern SIZES = Pattern.compile("d(\\d+)-ff(\\d+)-l(\\d+)-h(\\d+)-v(\\d+)");
+
+    private static final int RATE_BATCH = 4;
+    private static final String RATE_STEP = "torch_compile@h200[size=xl, year=2025, batch=" + RATE_BATCH
+            + ", dtype=bf16, context=%d, pass=step, implementation=flash+fused, metric=total].median";
+    private static final String LAUNCH_STEP = "torch_compile@h200[size=small, year=2025, batch=4, dtype=bf16,"
+            + " context=128, pass=step, implementation=flash, metric=total].median";
+    private static final int FLASH_HEADS = 16;
+    private static final int FLASH_WIDTH = 128;
+    private static final int FLASH_CONTEXT = 16_384;
+    private static final String FLASH = "flash_leaderboard@h200[heads=" + FLASH_HEADS + ", d=" + FLASH_WIDTH
+            + ", context=" + FLASH_CONTEXT
+            + ", implementation=flash, warmup=100, rep=200, round=median, metric=%s].median";
+    private static final int COPY_ROWS = 50_000;
+    private static final int COPY_WIDTH = 8192;
+    private static final String COPY = "torch_compile_rmsnorm@h200[rows=" + COPY_ROWS + ", hidden=" + COPY_WIDTH
+            + ", dtype=fp32, implementation=copy, metric=forward].median";
+    private static final String NETWORK = "scaling_fit@on-paper[from=all-reduces, metric=%s].median";
+
+    /** Bytes that AdamW reads and writes per parameter: gradient, and twice parameter and both moments, in fp32. */
+    private static final int ADAMW_BYTES = 28;
+
+    private static final int FP32 = DType.FLOAT32.bytes();
+    private static final int BF16 = DType.BFLOAT16.bytes();
+
+    /** Returns whether launch overhead determines the predicted step. */
+    public boolean isLaunchBound() {
+        return launches > gpu;
+    }
+
+    /** Returns the predicted step in ms. */
+    public double step() {
+        return Math.max(gpu, launches);
+    }
+
+    /**
+     * Returns predictions for all measured steps of the first round.
+     *
+     * @param numbers measurements of a machine with two GPUs
+     */
+    public static List<FsdpPrediction> of(MeasurementQuery numbers) {
+        var rates = Rates.from(numbers);
+        var predictions = new ArrayList<FsdpPrediction>();
+        for (Row row : numbers.select(STEPS.formatted("") + ", round=" + ROUND + ", metric=total]")) {
+            predictions.add(new Setup(numbers, rates, row).prediction());
+        }
+        return predictions;
+    }
+
+    /** Stores predictions, measurements and their ratios. */
+    static void store(List<FsdpPrediction> predictions, CalculatedResults results) throws IOException {
+        for (FsdpPrediction p : predictions) {
+            var values = new ArrayList<Measurement>();
+            values.add(number("launch-bound", "", p.isLaunchBound() ? 1 : 0));
+            values.add(number("gpu-time", "ms", p.gpu));
+            values.add(number("launch-overhead", "ms", p.launches));
+            addComparison(values, "step", "ms", p.step(), p.measuredStep);
+            if (p.measuredExposed != null && !p.isLaunchBound()) {
+                addComparison(values, "exposed", "ms", p.exposed, p.measuredExposed);
+            }
+            addComparison(values, "sent", "GB", p.sent, p.measuredSent);
+            addComparison(values, "peak", "GB", p.peak, p.measuredPeak);
+            Case c = Case.measuredHere("simulated")
+                    .with("size", p.size)
+                    .with("batch", p.batch)
+                    .with("context", p.context)
+                    .with("checkpointing", p.checkpointing);
+            results.put(c, values);
+        }
+    }
+
+    private static void addComparison(
+            List<Measurement> values, String name, String unit, double predicted, double measured) {
+        values.add(number(name + "-predicted", unit, predicted));
+        values.add(number(name + "-measured", unit, measured));
+        values.add(number(name + "-ratio", "", predicted / measured));
+    }
+
+    /**
+     * The measured rates that predictions use.
+     *
+     * @param outsideAttention FLOP rate of a step without attention and optimizer
+     * @param flashForward FLOP rate of attention in the forward pass, counting the causal half
+     * @param flashBackward the same in the backward pass
+     * @param copy copy bandwidth of a GPU
+     * @param launchPerBlock launch overhead of a step per block
+     * @param network links between the GPUs
+     */
+    private record Rates(
+            FlopRate outsideAttention,
+            FlopRate flashForward,
+            FlopRate flashBackward,
+            Bandwidth copy,
+            Seconds launchPerBlock,
+            Cluster network) {
+        static Rates from(MeasurementQuery numbers) {
+            double forward = seconds(numbers, FLASH.formatted("forward"));
+            double both = seconds(numbers, FLASH.formatted("forward-backward"));
+            double flash = 2.0 * FLASH_HEADS * FLASH_WIDTH * FLASH_CONTEXT * FLASH_CONTEXT;
+            var forwardRate = new FlopRate(flash / forward);
+            var backwardRate = new FlopRate(2.5 * flash / (both - forward));
+
+            TransformerConfig xl = ModelSize.XL.config(ModelEdition.SPRING_2025, 512);
+            TransformerConfig shorter = ModelSize.XL.config(ModelEdition.SPRING_2025, 128);
+            double more = seconds(numbers, RATE_STEP.formatted(512))
+                    - seconds(numbers, RATE_STEP.formatted(128))
+                    - 3.5 * (attention(xl, RATE_BATCH) - attention(shorter, RATE_BATCH)) / forwardRate.perSecond();
+            double tokens = RATE_BATCH * (512 - 128);
+            var rate = new FlopRate(6 * tokens * matrices(xl) / more);
+
+            double copied = 2.0 * COPY_ROWS * COPY_WIDTH * FP32;
+            int smallBlocks = ModelSize.SMALL.config().numLayers();
+            var link =
+                    Cluster.H200.within().withBandwidth(Bandwidth.gb(value(numbers, NETWORK.formatted("bandwidth"))));
+            return new Rates(
+                    rate,
+                    forwardRate,
+                    backwardRate,
+                    new Bandwidth(copied / seconds(numbers, COPY)),
+                    new Seconds(seconds(numbers, LAUNCH_STEP) / smallBlocks),
+                    new Cluster(
+                            Cluster.H200.perNode(),
+                            link,
+                            Cluster.H200.between(),
+                            Seconds.us(value(numbers, NETWORK.formatted("launch")))));
+        }
+
+        private static double seconds(MeasurementQuery numbers, String milliseconds) {
+            return value(numbers, milliseconds) / 1e3;
+        }
+    }
+
+    private static double value(MeasurementQuery numbers, String expression) {
+        return numbers.quantity(expression).value();
+    }
+
+    private static long blockMatrices(TransformerConfig config) {
+        long d = config.dModel();
+        return 4 * d * d + 3 * d * config.dFf();
+    }
+
+    /** Returns the parameters of the embedding, or of the head. */
+    private static long vocabularyMatrix(TransformerConfig config) {
+        return (long) config.vocabSize() * config.dModel();
+    }
+
+    /** Returns the parameters that take part in matrix multiplications. */
+    private static long matrices(TransformerConfig config) {
+        return config.numLayers() * blockMatrices(config) + vocabularyMatrix(config);
+    }
+
+    /** Returns the FLOP of attention in all blocks in the forward pass, counting the causal half. */
+    private static double attention(TransformerConfig config, int batch) {
+        double context = config.contextLength();
+        return 2.0 * batch * context * context * config.dModel() * config.numLayers();
+    }
+
+    /** A measured step and the sizes from which it is predicted. */
+    private static final class Setup {
+        private final MeasurementQuery numbers;
+        private final Rates rates;
+        private final String size;
+        private final int batch;
+        private final String checkpointing;
+        private final int lossRows;
+        private final String filters;
+        private final TransformerConfig config;
+        private final CheckpointPlan plan;
+        private final long tokens;
+
+        Setup(MeasurementQuery numbers, Rates rates, Row row) {
+            this.numbers = numbers;
+            this.rates = rates;
+            size = row.getString("size");
+            batch = integer(row, "batch");
+            checkpointing = row.getString("checkpointing");
+            lossRows = integer(row, "loss_rows");
+            int context = integer(row, "context");
+            filters = ", size=%s, batch=%d, context=%d, checkpointing=%s, round=%d, metric=%%s]"
+                    .formatted(size, batch, context, checkpointing, ROUND);
+            config = config(size, context);
+            plan = CheckpointPolicy.parse(checkpointing).plan(config.numLayers());
+            tokens = (long) batch * context;
+        }
+
+        private static int integer(Row row, String column) {
+            return (int) Math.round(Double.parseDouble(String.valueOf(row.getObject(column))));
+        }
+
+        private static TransformerConfig config(String size, int context) {
+            Matcher sizes = SIZES.matcher(size);
+            if (!sizes.matches()) {
+                return ModelSize.parse(size).config(ModelEdition.SPRING_2025, context);
+            }
+            return TransformerConfig.builder()
+                    .edition(ModelEdition.SPRING_2025)
+                    .contextLength(context)
+                    .dModel(Integer.parseInt(sizes.group(1)))
+                    .dFf(Integer.parseInt(sizes.group(2)))
+                    .numLayers(Integer.parseInt(sizes.group(3)))
+                    .numHeads(Integer.parseInt(sizes.group(4)))
+                    .vocabSize(Integer.parseInt(sizes.group(5)))
+                    .build();
+        }
+
+        private double measured(String metric) {
+            return value(numbers, STEPS.formatted("") + filters.formatted(metric) + ".median");
+        }
+
+        /** Returns null if no trace of this step was recorded. */
+        private Double measuredExposed() {
+            double communication = 0;
+            double overlapped = 0;
+            boolean recorded = false;
+            for (Row row : numbers.select(
+                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=communication, overlapped]")) {
+                boolean isSame = row.getString("size").equals(size)
+                        && integer(row, "batch") == batch
+                        && integer(row, "context") == config.contextLength()
+                        && row.getString("checkpointing").equals(checkpointing);
+                if (isSame) {
+                    recorded = true;
+                    if (row.getString("metric").equals("communication")) {
+                        communication = row.getDouble("median");
+                    } else {
+                        overlapped = row.getDouble("median");
+                    }
+                }
+            }
+            return recorded ? communication - overlapped : null;
+        }
+
+        FsdpPrediction prediction() {
+            Seconds optimizer = Bytes.of(config.parameterCount(), ADAMW_BYTES).over(rates.copy);
+            var model = StepModel.of(config, forward(), backward(), optimizer);
+            var simulated = new SimulatedStep(
+                    model,
+                    rates.network,
+                    Mesh.single().withShards(RANKS, ZeroStage.PARAMETERS),
+                    DType.BFLOAT16,
+                    new Tokens(tokens),
+                    Synchronization.overlapped(),
+                    1,
+                    Overheads.NONE);
+            double gpu = simulated.time().ms();
+            double computing = model.passes().ms() + optimizer.ms() / RANKS;
+            double launches = rates.launchPerBlock.times(config.numLayers()).ms();
+            return new FsdpPrediction(
+                    size,
+                    batch,
+                    config.contextLength(),
+                    checkpointing,
+                    launches > gpu ? "launches" : "GPU",
+                    gpu,
+                    launches,
+                    measured("total"),
+                    gpu - computing,
+                    measuredExposed(),
+                    sent() / GB,
+                    measured("sent") / GB,
+                    peak() / GB,
+                    measured("peak") / GB);
+        }
+
+        private Seconds forward() {
+            return new Flop(2.0 * tokens * matrices(config))
+                    .at(rates.outsideAttention)
+                    .plus(new Flop(attention(config, batch)).at(rates.flashForward));
+        }
+
+        /** Returns the time of the backward pass with its recomputation. */
+        private Seconds backward() {
+            int blocks = config.numLayers();
+            Seconds block = new Flop(2.0 * tokens * blockMatrices(config))
+                    .at(rates.outsideAttention)
+                    .plus(new Flop(attention(config, batch) / blocks).at(rates.flashForward));
+            double feedForwards = 0;
+            for (int i = 0; i < blocks; i++) {
+                feedForwards += plan.recomputesFeedForward(i) ? 1 : 0;
+            }
+            double gateAndUp = 2 * 2.0 * tokens * config.dModel() * config.dFf(); // w2 is not recomputed
+            return new Flop(2 * 2.0 * tokens * matrices(config))
+                    .at(rates.outsideAttention)
+                    .plus(new Flop(2.5 * attention(config, batch)).at(rates.flashBackward))
+                    .plus(block.times(plan.recomputedBlocks()))
+                    .plus(new Flop(feedForwards * gateAndUp).at(rates.outsideAttention));
+        }
+
+        private double sent() {
+            double blocks = 3.0 * config.numLayers() * blockMatrices(config);
+            double embeddingAndHead = 2.0 * 2 * vocabularyMatrix(config);
+            return BF16 * (blocks + embeddingAndHead) * (RANKS - 1) / RANKS;
+        }
+
+        private double peak() {
+            long d = config.dModel();
+            long block = blockMatrices(config);
+            var activations = new BlockBytes(
+                    BF16 * tokens * (8 * d + 3L * config.dFf()),
+                    BF16 * tokens * (d + 3L * config.dFf()),
+                    BF16 * tokens * d);
+            double shard = (double) FP32 * config.parameterCount() / RANKS;
+            double gathered = 2.0 * BF16 * block;
+
+            double peak = 3 * shard
+                    + gathered
+                    + lossBytes()
+                    + plan.afterForward().bytes(activations)
+                    + 3.0 * BF16 * tokens * d;
+            double gradients = (double) FP32 * vocabularyMatrix(config) / RANKS;
+            for (LiveActivations live : plan.backward()) {
+                double ofBlock = (double) BF16 * block;
+                peak = Math.max(peak, 3 * shard + gathered + gradients + ofBlock + live.bytes(activations));
+                gradients += (double) FP32 * block / RANKS;
+            }
+            return Math.max(peak, 4 * shard + BF16 * (block + vocabularyMatrix(config)));
+        }
+
+        /** Returns the bytes of the head's weight, its gradient and the logits at the start of the backward pass. */
+        private double lossBytes() {
+            double weight = (double) vocabularyMatrix(config);
+            if (lossRows > 0) { // bf16 weight and gradient, and two fp32 tensors in which the gradient is accumulated
+                return (2 * BF16 + 2 * FP32) * weight;
+            }
+            double logits = (double) tokens * config.vocabSize();
+            return BF16 * weight + (BF16 + 2 * FP32) * logits; // with their fp32 copy and its gradient
+        }
+    }
+}

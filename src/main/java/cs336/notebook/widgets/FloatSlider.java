@@ -1,0 +1,110 @@
+package cs336.notebook.widgets;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonPrimitive;
+import java.math.BigDecimal;
+
+/** A slider over evenly spaced numbers. */
+public final class FloatSlider extends Control<Double> {
+    /** Covers the rounding error of the number of steps. */
+    private static final double ROUNDING = 1e-9;
+
+    private static final double MOST_VALUES = 1e6;
+
+    private final double min;
+    private final double step;
+    private final int count;
+    private final int decimals;
+
+    /**
+     * Creates a slider at its smallest value.
+     *
+     * @param max the largest value, unless it is not a whole number of steps above {@code min}
+     * @param step the difference of neighbouring values
+     * @throws IllegalArgumentException if there are fewer than two values or more than a million
+     */
+    public FloatSlider(String label, double min, double max, double step) {
+        super(label, "SliderStyleModel");
+        double steps = (max - min) / step + ROUNDING;
+        if (!(step > 0 && steps >= 1 && steps < MOST_VALUES)) {
+            throw new IllegalArgumentException("the slider \"" + label
+                    + "\" needs step > 0 and 1 to 1,000,000 steps, not min " + min + ", max " + max + ", step " + step);
+        }
+        this.min = min;
+        this.step = step;
+        count = (int) steps + 1;
+        decimals = Math.max(0, Math.max(decimals(min), decimals(step)));
+    }
+
+    private static int decimals(double value) {
+        return BigDecimal.valueOf(value).stripTrailingZeros().scale();
+    }
+
+    @Override
+    public FloatSlider at(Double value) {
+        super.at(value);
+        return this;
+    }
+
+    @Override
+    int count() {
+        return count;
+    }
+
+    @Override
+    Double choice(int index) {
+        return decimal(index).doubleValue();
+    }
+
+    /** Decimal arithmetic: three steps of 0.1 are 0.3. */
+    private BigDecimal decimal(int index) {
+        return BigDecimal.valueOf(min).add(BigDecimal.valueOf(step).multiply(BigDecimal.valueOf(index)));
+    }
+
+    @Override
+    int indexOf(Double value) {
+        long nearest = Math.round((value - min) / step);
+        boolean exists = nearest >= 0 && nearest < count && Math.abs(choice((int) nearest) - value) < step * ROUNDING;
+        return exists ? (int) nearest : -1;
+    }
+
+    @Override
+    String show(int index) {
+        return decimal(index).stripTrailingZeros().toPlainString();
+    }
+
+    @Override
+    String key() {
+        return "value";
+    }
+
+    @Override
+    JsonPrimitive wire(int index) {
+        return new JsonPrimitive(choice(index));
+    }
+
+    @Override
+    int received(JsonElement sent) {
+        return nearest(sent, min, step, count);
+    }
+
+    @Override
+    JsonObject ownState() {
+        JsonObject state = visible(CONTROLS, VERSION, "FloatSlider");
+        state.addProperty("min", min);
+        state.addProperty("max", choice(count - 1));
+        state.addProperty("step", step);
+        state.addProperty("orientation", "horizontal");
+        state.addProperty("readout", true);
+        state.addProperty("readout_format", "." + decimals + "f");
+        state.addProperty("continuous_update", true);
+        state.addProperty("behavior", "drag-tap");
+        return state;
+    }
+
+    @Override
+    String input(int selected) {
+        return range(selected);
+    }
+}

@@ -1,0 +1,74 @@
+package cs336.notebook.widgets;
+
+import com.google.gson.JsonArray;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonPrimitive;
+import java.util.List;
+
+/**
+ * A control over a list of any values.
+ *
+ * @param <T> the type of the values
+ */
+abstract sealed class OptionControl<T> extends Control<T> permits Dropdown, OptionSlider {
+    private final List<T> options;
+
+    OptionControl(String label, String styleModel, List<? extends T> options) {
+        super(label, styleModel);
+        if (options.isEmpty()) {
+            throw new IllegalArgumentException("the control \"" + label + "\" needs at least one value");
+        }
+        this.options = List.copyOf(options);
+    }
+
+    @Override
+    final int count() {
+        return options.size();
+    }
+
+    @Override
+    final T choice(int index) {
+        return options.get(index);
+    }
+
+    @Override
+    final int indexOf(T value) {
+        return options.indexOf(value);
+    }
+
+    @Override
+    final String show(int index) {
+        return String.valueOf(options.get(index));
+    }
+
+    @Override
+    final String key() {
+        return "index";
+    }
+
+    @Override
+    final JsonPrimitive wire(int index) {
+        return new JsonPrimitive(index);
+    }
+
+    @Override
+    final int received(JsonElement sent) {
+        double position = number(sent);
+        if (position != Math.rint(position) || position < 0 || position >= count()) {
+            throw new IllegalArgumentException("the index must be a whole number below " + count() + ", not " + sent);
+        }
+        return (int) position;
+    }
+
+    /** Returns the state of a model with options. */
+    final JsonObject options(String name) {
+        JsonObject state = visible(CONTROLS, VERSION, name);
+        var labels = new JsonArray();
+        for (int i = 0; i < count(); i++) {
+            labels.add(show(i));
+        }
+        state.add("_options_labels", labels);
+        return state;
+    }
+}

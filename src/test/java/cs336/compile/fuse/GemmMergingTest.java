@@ -1,0 +1,162 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.ModelEdition;
+import cs336.basics.TransformerConfig;
+import cs336.bench.Precision;
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class GemmMergingTest {
+    private static final Device CPU = Device.cpu();
+    private MemoryScope scope;
+
+    @BeforeEach
+    void open() {
+        scope = MemoryScope.open();
+        Torch.seed(System.nanoTime());
+    }
+
+    @AfterEach
+    void close() {
+        scope.close();
+    }
+
+    private static long count(Program program, String operator) {
+        return program.operations().stream()
+                .map(Operation::operator)
+                .filter(op -> op.name().replaceFirst("^aten::", "").equals(operator))
+                .count();
+    }
+
+    private static Program prepared(TensorFunction function, Tensor... inputs) {
+        Program recorded = Recorder.record(function, Map.of(), new AtomicReference<>(), inputs);
+        return FusionPasses.prepare(recorded, CPU);
+    }
+
+    /** Checks a merged and fused program against the function, with new inputs. */
+    private static Program assertMerged(int gemms, TensorFunction function, Tensor... inputs) {
+        Program fused = FusionPasses.fusePrepared(GemmMerging.of(prepared(function, inputs), CPU), CPU);
+        assertEquals(gemms, count(fused, "mm"), fused.toString());
+        for (Tensor input : inputs) {
+            input.normal_();
+        }
+        Tensor[] expected = function.apply(inputs);
+        Tensor[] got = new Interpreter(fused).run(inputs);
+        for (int i = 0; i < got.length; i++) {
+            assertTrue(torch.allclose(expected[i], got[i], 1e-5, 1e-5, false), "output " + i + " of " + fused);
+        }
+        return fused;
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        // Per layer: q, k and v, and w1 and w3 become one in the forward pass and for each of two gradients.
+        "SPRING_2025, BF16, flash-deterministic, 45, 27",
+        "SPRING_2025, BF16, sdpa, 45, 27",
+        "SPRING_2024, BF16, flash-deterministic, 39, 27",
+        // Separate weights in fp32 allow only the gradients of weights to be merged.
+        "SPRING_2025, FP32, flash-deterministic, 45, 39"
+    })
+    void aStepHasFewerMatrixMultiplicationsAndMovesFewerBytes(
+            ModelEdition edition, Precision precision, String attention, int before, int after) {
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(40)
+                .contextLength(32)
+                .dModel(16)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(24)
+                .attention(attention)
+                .build();
+        try (var step = new LanguageModelStep(config, precision, CPU)) {
+            Program recorded = step.record();
+            MasterWeights weights = precision == Precision.BF16 ? step.masterWeights() : MasterWeights.NONE;
+            Program separate = FusionPasses.fusePrepared(FusionPasses.prepare(recorded, CPU, weights), CPU);
+            Program merged = FusionPasses.fuse(recorded, CPU, weights);
+            assertEquals(before, count(separate, "mm"));
+            assertEquals(after, count(merged, "mm"), merged.toString());
+            for (boolean isShared : merged.sharedOutputs()) {
+                assertFalse(isShared, "the gradients of weights are separate parts of one result");
+            }
+            assertEquals(0, count(merged, "cat"), "kernels store their results next to each other");
+            assertTrue(merged.bytesMoved() < separate.bytesMoved(), merged.bytesMoved() + ", " + separate.bytesMoved());
+            assertTrue(merged.operations().size() <= separate.operations().size() - (before - after));
+        }
+    }
+
+    @Test
+    void weightsThatAKernelCastsAreStoredNextToEachOther() {
+        TensorFunction projections = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor x = in[0].to(DType.FLOAT32.scalarType());
+                Tensor first = torch.matmul(x, in[1].mul(in[1]).t());
+                Tensor second = torch.matmul(x, in[2].neg().t());
+                return new Tensor[] {inner.escape(first.mul(second)), inner.escape(second.exp())};
+            }
+        };
+        Program fused = assertMerged(1, projections, torch.randn(6, 5), torch.randn(7, 5), torch.randn(7, 5));
+        assertEquals(0, count(fused, "cat"));
+    }
+
+    @Test
+    void oneOperandThatIsNoResultOfAKernelIsCopied() {
+        TensorFunction gradients = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor product = torch.mm(in[3], in[3]);
+                return new Tensor[] {
+                    inner.escape(torch.mm(in[0].neg().t(), in[2])),
+                    inner.escape(torch.mm(in[1].exp().t(), in[2])),
+                    inner.escape(torch.mm(product.t(), in[2]))
+                };
+            }
+        };
+        Program fused =
+                assertMerged(2, gradients, torch.randn(8, 8), torch.randn(8, 8), torch.randn(8, 4), torch.randn(8, 8));
+        assertEquals(0, count(fused, "cat"));
+    }
+
+    @Test
+    void outputsAreNotMovedIntoALargerMatrix() {
+        TensorFunction returned = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor first = torch.mm(in[0], in[1].neg().t());
+                Tensor second = torch.mm(in[0], in[2].neg().t());
+                return new Tensor[] {inner.escape(first), inner.escape(second)};
+            }
+        };
+        assertMerged(2, returned, torch.randn(6, 5), torch.randn(7, 5), torch.randn(7, 5));
+    }
+
+    @Test
+    void aMatrixMultiplicationThatDependsOnAnotherStaysSeparate() {
+        TensorFunction chain = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor first = torch.mm(in[0].neg().t(), in[1]); // [4, 4]
+                Tensor second = torch.mm(first.exp().t(), in[1]);
+                return new Tensor[] {inner.escape(first), inner.escape(second)};
+            }
+        };
+        assertMerged(2, chain, torch.randn(4, 4), torch.randn(4, 4));
+    }
+}

@@ -1,0 +1,115 @@
+package cs336.distributed.training;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Batches;
+import cs336.basics.TransformerConfig;
+import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
+import cs336.compile.CompiledStep;
+import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.launch.Launcher;
+import cs336.distributed.launch.RankFailure;
+import cs336.distributed.launch.RankProgram;
+import cs336.torch.Device;
+import cs336.torch.DeviceKind;
+import cs336.torch.MemoryScope;
+import java.time.Duration;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** Runs {@link CompiledStepChecks} on several ranks. */
+class CompiledStepRanksTest {
+    @TestFactory
+    Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
+        return on(Launcher.of(2));
+    }
+
+    @TestFactory
+    Stream<DynamicTest> onThreeProcesses() throws InterruptedException {
+        return on(Launcher.of(3));
+    }
+
+    /** The first stage of each step records graphs, and the all-reduces of Gloo run between them. */
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> onTwoProcessesThatShareAGpu() throws InterruptedException {
+        return on(Launcher.of(2).device(DeviceKind.CUDA));
+    }
+
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> onOneGpu() throws InterruptedException {
+        return on(Launcher.of(1).backend(CollectiveBackend.NCCL));
+    }
+
+    /** Uses one rank if there is only one GPU. */
+    @Tag("gpu")
+    @TestFactory
+    Stream<DynamicTest> withOneGpuPerRank() throws InterruptedException {
+        return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(CollectiveBackend.NCCL));
+    }
+
+    /** Trains without end; rank 1 is disturbed after the fourth step. */
+    public static final class EndlessTraining implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String how) throws Exception {
+            TransformerConfig config = TransformerConfig.builder()
+                    .vocabSize(17)
+                    .contextLength(6)
+                    .dModel(8)
+                    .numLayers(1)
+                    .numHeads(2)
+                    .dFf(16)
+                    .build();
+            try (var model = new TransformerLM(config, group.device());
+                    var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(0.001));
+                    var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(0.01));
+                    var step = CompiledStep.of(ddp, optimizer, Precision.FP32).fuse()) {
+                Batches batches = Batches.random(17, 2, 6, group.device(), group.rank());
+                for (int i = 0; ; i++) {
+                    try (var scope = MemoryScope.open()) {
+                        var batch = batches.next();
+                        boolean isDisturbed = i == 4 && group.rank() == 1;
+                        if (isDisturbed && how.equals("ends")) {
+                            Runtime.getRuntime().halt(7);
+                        } else if (isDisturbed && how.equals("hangs")) {
+                            Thread.sleep(600_000);
+                        }
+                        step.run(batch.inputs(), isDisturbed ? batch.targets().narrow(1, 0, 3) : batch.targets());
+                    }
+                }
+            }
+        }
+    }
+
+    @Timeout(120)
+    @ParameterizedTest
+    @CsvSource({
+        "ends, rank 1 of 2: its process ended with exit code 7",
+        "hangs, rank 1 of 2: it is at EndlessTraining.run",
+        "'gets a wrong batch', 'rank 1 of 2: targets must have the shape of inputs'"
+    })
+    void aFailedRankIsNamed(String how, String message) {
+        Launcher launcher = Launcher.of(2).timeout(Duration.ofSeconds(3));
+        var failure = assertThrows(RankFailure.class, () -> launcher.run(EndlessTraining.class, how));
+        assertEquals(1, failure.rank());
+        assertTrue(failure.getMessage().startsWith(message), failure.getMessage());
+        failure.report().toFile().delete();
+    }
+
+    private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
+        long seed = System.nanoTime();
+        return RankChecks.on(launcher, CompiledStepChecks.class, seed, seed);
+    }
+}
