@@ -18,6 +18,7 @@ import cs336.kernels.norms.NormsCommand;
 import cs336.notebook.JupyterLabCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.numbers.MeasurementsCommand;
+import cs336.planner.PlanCommand;
 import cs336.precision.PrecisionCommand;
 import cs336.profile.OverlapCommand;
 import cs336.profile.ProfileCommand;
@@ -65,6 +66,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             DdpCommand.class,
             ShardCommand.class,
             FsdpCommand.class,
+            PlanCommand.class,
             AccountingCommand.class,
             IsoFlopsCommand.class,
             LaunchCommand.class,

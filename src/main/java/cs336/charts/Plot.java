@@ -12,6 +12,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.DoubleStream;
+import java.util.stream.Stream;
 import org.knowm.xchart.internal.chartpart.AxesChart;
 import org.knowm.xchart.internal.chartpart.Chart;
 import org.knowm.xchart.style.AxesChartStyler;
@@ -48,6 +49,7 @@ public final class Plot {
     private String title = "";
     private Spacing spacing = Spacing.LINEAR;
     private boolean logY;
+    private boolean stacked;
     private int width;
     private int height;
     private final List<Mark.ReferenceLine> referenceLines = new ArrayList<>();
@@ -118,6 +120,12 @@ public final class Plot {
     /** Makes the vertical axis logarithmic to base 10. */
     public Plot logY() {
         logY = true;
+        return this;
+    }
+
+    /** Stacks the bars of the series of a bar chart. */
+    public Plot stacked() {
+        stacked = true;
         return this;
     }
 
@@ -251,10 +259,12 @@ public final class Plot {
         if (values.length == 0) {
             throw new IllegalArgumentException("column " + y + " has no value");
         }
-        double[] all = Arrays.copyOf(values, values.length + referenceLines.size());
-        for (int i = 0; i < referenceLines.size(); i++) {
-            all[values.length + i] = referenceLines.get(i).value();
-        }
+        double[] levels =
+                referenceLines.stream().mapToDouble(Mark.ReferenceLine::value).toArray();
+        double[] sums = stacked ? sums(points) : new double[0];
+        double[] all = Stream.of(values, levels, sums)
+                .flatMapToDouble(DoubleStream::of)
+                .toArray();
         if (logY) {
             requirePositive(y, all);
             if (kind == ChartKind.BAR) {
@@ -264,6 +274,23 @@ public final class Plot {
             }
         }
         return AxisRange.of(all, logY, kind == ChartKind.BAR);
+    }
+
+    /** Returns the heights of the stacked bars. */
+    private static double[] sums(Map<String, Map<String, Map<String, PlottedPoint>>> points) {
+        return points.values().stream()
+                .flatMap(series -> {
+                    var sums = new LinkedHashMap<String, Double>();
+                    series.values()
+                            .forEach(at -> at.forEach((category, point) -> {
+                                if (!Double.isNaN(point.y().value())) {
+                                    sums.merge(category, point.y().value(), Double::sum);
+                                }
+                            }));
+                    return sums.values().stream();
+                })
+                .mapToDouble(Double::doubleValue)
+                .toArray();
     }
 
     private static void requirePositive(String column, double[] values) {
@@ -290,14 +317,15 @@ public final class Plot {
         Frame frame = frame(panelNames, index, legend);
         var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, referenceLines);
         applyStyle(chart, range, index == 0 ? yTitle : "");
-        chart.getStyler().setAvailableSpaceFill(seriesNames.size() == 1 ? 0.6 : 0.8);
+        chart.getStyler().setAvailableSpaceFill(stacked || seriesNames.size() == 1 ? 0.6 : 0.8);
+        chart.getStyler().setStacked(stacked);
         for (int s = 0; s < seriesNames.size(); s++) {
             Map<String, PlottedPoint> at = series.getOrDefault(seriesNames.get(s), Map.of());
             var values = new MeasuredValue[categories.size()];
             var notes = new String[categories.size()];
             for (int c = 0; c < values.length; c++) {
                 PlottedPoint point = at.get(categories.get(c));
-                values[c] = point == null ? new MeasuredValue(Double.NaN, Double.NaN) : point.y();
+                values[c] = point == null ? new MeasuredValue(stacked ? 0 : Double.NaN, Double.NaN) : point.y();
                 notes[c] = point == null ? null : point.note();
             }
             chart.add(by == null ? yTitle : shown.get(s), s, values, notes);

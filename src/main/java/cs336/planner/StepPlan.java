@@ -97,6 +97,21 @@ public record StepPlan(
         return new StepPlan(config.withCheckpointing(policy), batch, precision, pass, gpus, mode, bucketMb, lossRows);
     }
 
+    /** Returns a description in one line. */
+    public String title() {
+        String gpus = this.gpus == 1 ? "one GPU" : this.gpus + " GPUs (" + mode + ")";
+        return "%s of a model with %,d parameters, batch %d, context %d, %s, %s attention, keeping %s, on %s"
+                .formatted(
+                        pass,
+                        config.parameterCount(),
+                        batch,
+                        config.contextLength(),
+                        precision,
+                        config.attention(),
+                        config.checkpointing(),
+                        gpus);
+    }
+
     /** Returns the tensors of one GPU if it had the whole model to itself. */
     ModelMemory memory() {
         return memory(config, batch, precision, isSharded(), lossRows);

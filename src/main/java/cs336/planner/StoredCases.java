@@ -10,6 +10,9 @@ import cs336.bench.Project;
 import cs336.bench.Status;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.bench.FsdpMode;
+import cs336.numbers.Header;
+import cs336.numbers.Tables;
+import cs336.units.Bytes;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -99,6 +102,22 @@ public final class StoredCases {
         return all().stream()
                 .filter(stored -> stored.launching == Launching.EAGER && stored.plan.equals(plan))
                 .toList();
+    }
+
+    private record StoredRow(
+            @Header("measured in") String file,
+            @Header("peak memory (GiB)") Double gib,
+            @Header("time (ms)") Double ms) {}
+
+    /** Returns a table with a row for each case; a peak or time that was not measured is missing. */
+    public static Table table(List<StoredCase> cases) {
+        List<StoredRow> rows = cases.stream()
+                .map(stored -> new StoredRow(
+                        stored.file + (stored.outOfMemory ? " (out of memory)" : ""),
+                        stored.peakBytes == null ? null : new Bytes(stored.peakBytes).gib(),
+                        stored.stepMs))
+                .toList();
+        return Tables.of(StoredRow.class, rows).setName("stored measurements");
     }
 
     private static void read(String machine, String file, String peak, List<StoredCase> cases) throws IOException {

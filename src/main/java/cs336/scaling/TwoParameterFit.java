@@ -1,7 +1,7 @@
 package cs336.scaling;
 
 /** A linear least-squares fit of two parameters p and q to equations x·p + y·q = z, by its normal equations. */
-final class TwoParameterFit {
+public final class TwoParameterFit {
     private double xx;
     private double xy;
     private double yy;
@@ -9,7 +9,7 @@ final class TwoParameterFit {
     private double yz;
 
     /** Adds the equation x·p + y·q = z. */
-    void add(double x, double y, double z) {
+    public void add(double x, double y, double z) {
         xx += x * x;
         xy += x * y;
         yy += y * y;
@@ -18,17 +18,17 @@ final class TwoParameterFit {
     }
 
     /** Returns whether the equations determine both parameters. */
-    boolean isDetermined() {
+    public boolean isDetermined() {
         return determinant() > 1e-12 * xx * yy;
     }
 
     /** Returns p. */
-    double first() {
+    public double first() {
         return (xz * yy - yz * xy) / determinant();
     }
 
     /** Returns q. */
-    double second() {
+    public double second() {
         return (yz * xx - xz * xy) / determinant();
     }
 

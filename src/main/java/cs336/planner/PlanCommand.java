@@ -1,0 +1,133 @@
+package cs336.planner;
+
+import cs336.bench.AlignedText;
+import cs336.bench.ArgumentCheck;
+import cs336.bench.LabCommand;
+import cs336.bench.ModelCase;
+import cs336.bench.ModelCaseOptions;
+import cs336.bench.Pass;
+import cs336.checkpointing.CheckpointPolicy;
+import cs336.distributed.bench.FsdpMode;
+import cs336.planner.StoredCases.StoredCase;
+import java.io.IOException;
+import java.util.List;
+import java.util.Locale;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Option;
+
+/** The command {@code plan}: predicted memory and time of a step, next to stored measurements. */
+@Command(
+        name = "plan",
+        description = {
+            "Predicts peak memory by category and step time by part, and runs nothing. Stored measurements of the same"
+                    + " case on H200 GPUs are printed next to the predictions.",
+            "Memory is counted tensor by tensor. Kernel times are fitted to stored profiles of one H200, communication to"
+                    + " all-reduces and data-parallel steps of two. The options are those of benchmark and fsdp."
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {
+            "  A training step of xl in fp32 on one H200:",
+            "    cs336 plan --size xl --context 512",
+            "  How far activation checkpointing helps:",
+            "    cs336 plan --size xl --context 2048 --checkpointing blocks-1",
+            "  FSDP on two GPUs:",
+            "    cs336 plan --size 2.7B --batch 1 --context 512 --dtype bf16 --attention flash --mode fsdp --processes 2",
+            "",
+            "Exit codes: 0 every case fits into memory, 1 a case does not fit, 2 invalid arguments."
+        })
+public final class PlanCommand extends LabCommand {
+    @Mixin
+    private final ModelCaseOptions models = new ModelCaseOptions(Pass.STEP);
+
+    @Option(
+            names = "--mode",
+            defaultValue = "ddp",
+            paramLabel = "<mode>",
+            description = "division of the model among several GPUs: ddp, zero-1, fsdp, fsdp-without-prefetch")
+    private String mode;
+
+    @Option(names = "--processes", defaultValue = "1", paramLabel = "<n>", description = "number of GPUs")
+    private int processes;
+
+    @Option(
+            names = "--bucket-size-mb",
+            defaultValue = "25",
+            paramLabel = "<n>",
+            description = "maximum bucket size of gradients in ddp and zero-1, in MB (10^6 bytes)")
+    private double bucketSize;
+
+    @Option(
+            names = "--checkpointing",
+            defaultValue = "everything",
+            paramLabel = "<policy>",
+            description =
+                    "activations that are kept for the backward pass: everything, all-but-ffn, ffn-<k>, blocks-<k>,"
+                            + " nothing, or recursive; the others are recomputed")
+    private String checkpointing;
+
+    @Option(
+            names = "--loss-rows",
+            defaultValue = "0",
+            paramLabel = "<n>",
+            description = "number of tokens whose logits are in memory at a time; 0 for all")
+    private int lossRows;
+
+    @Option(names = "--machine", defaultValue = "h200", paramLabel = "<name>", description = "the GPU: h200 or h100")
+    private String machineName;
+
+    @Override
+    public Integer call() throws IOException, InterruptedException {
+        List<StepPlan> plans =
+                checked(() -> models.cases().stream().map(this::plan).toList());
+        PlanMachine machine = checked(() -> PlanMachine.parse(machineName));
+        boolean fits = true;
+        for (StepPlan plan : plans) {
+            fits &= print(plan, machine);
+        }
+        return fits ? 0 : 1;
+    }
+
+    private StepPlan plan(ModelCase c) {
+        ArgumentCheck.atLeast("--processes", 1, processes);
+        ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
+        if (!(bucketSize > 0)) {
+            throw new IllegalArgumentException("--bucket-size-mb must be above 0, not " + bucketSize);
+        }
+        return StepPlan.of(c.model().config().withCheckpointing(CheckpointPolicy.parse(checkpointing)))
+                .withBatch(c.model().batch())
+                .withPrecision(c.precision())
+                .withPass(c.pass())
+                .withGpus(processes, FsdpMode.parse(mode))
+                .withBucketMb(bucketSize)
+                .withLossRows(lossRows);
+    }
+
+    private boolean print(StepPlan plan, PlanMachine machine) throws IOException {
+        PlanMemory memory = PlanMemory.of(plan);
+        boolean fits = memory.fits(machine);
+        out().println(plan.title());
+        out().println();
+        out().println(AlignedText.of(memory.table()));
+        out().printf(
+                        Locale.ROOT,
+                        "%s: %.1f of %.1f GiB of an %s%n%n",
+                        fits ? "fits" : "out of memory",
+                        memory.total().gib(),
+                        machine.usable().gib(),
+                        machine.accelerator().name());
+        if (plan.precision().tf32()) {
+            out().println("no time: no profile of tf32 is stored");
+        } else if (fits) {
+            out().println(AlignedText.of(PlanTime.of(plan, machine).table()));
+        }
+        List<StoredCase> stored = StoredCases.of(plan);
+        out().println(
+                        stored.isEmpty()
+                                ? "no stored measurement of this case"
+                                : AlignedText.of(StoredCases.table(stored)));
+        out().println();
+        out().flush();
+        return fits;
+    }
+}

@@ -1,0 +1,193 @@
+package cs336.planner;
+
+import cs336.bench.Pass;
+import cs336.bench.Project;
+import cs336.distributed.bench.FsdpMode;
+import cs336.numbers.Header;
+import cs336.numbers.MeasurementQuery;
+import cs336.numbers.Tables;
+import cs336.planner.MeasuredCosts.PassCosts;
+import cs336.scaling.Calibration;
+import cs336.scaling.Mesh;
+import cs336.scaling.ScaleOutStudy;
+import cs336.scaling.SimulatedStep;
+import cs336.scaling.StepModel;
+import cs336.scaling.Synchronization;
+import cs336.scaling.ZeroStage;
+import cs336.torch.DType;
+import cs336.units.Bytes;
+import cs336.units.Seconds;
+import cs336.units.Tokens;
+import cs336.units.UnitFactors;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import tech.tablesaw.api.Table;
+
+/**
+ * The predicted time of a {@link StepPlan} on H200 GPUs or, for kernels that the memory limits, on GPUs with another
+ * bandwidth. Times of kernels are fitted to stored profiles of one GPU ({@link MeasuredCosts}). Exposed communication
+ * is the difference between a {@link SimulatedStep} and the time of its computation. Its links and overheads are those
+ * that {@link ScaleOutStudy} fits to all-reduces and to the data-parallel steps of the xl model on two GPUs.
+ *
+ * <p>The kernels of a step and their launch overlap, so the step takes as long as the longer of both. Launch overhead
+ * is the time by which the host exceeds the kernels. It is that of operators that are launched one by one, with
+ * elementary RMSNorm and plain attention, and so an upper bound for other models.
+ *
+ * @param plan the planned step
+ * @param parts the parts of the time, whose sum is the time of the step
+ */
+public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
+    private static final String FITTED_MODEL = "xl";
+
+    /** A part of the time of a step. */
+    public enum TimePart {
+        /** Matrix multiplications outside of attention. */
+        GEMMS("GEMMs"),
+        /** Attention from scores to outputs, with its softmax. */
+        ATTENTION("attention"),
+        /** Normalization, activation functions, residual connections, casts, copies and the loss. */
+        MEMORY_BOUND("memory-bound kernels"),
+        OPTIMIZER("optimizer"),
+        /** Time in which the GPU waits for the host to launch kernels. */
+        LAUNCH_OVERHEAD("launch overhead"),
+        /** Time in which the computation waits for collectives. */
+        EXPOSED_COMMUNICATION("exposed communication");
+
+        private final String label;
+
+        TimePart(String label) {
+            this.label = label;
+        }
+
+        @Override
+        public String toString() {
+            return label;
+        }
+    }
+
+    /** Times of the kernels of one pass. */
+    private record PassTime(Seconds gemms, Seconds attention, Seconds memoryBound) {
+        Seconds sum() {
+            return gemms.plus(attention).plus(memoryBound);
+        }
+    }
+
+    /** Returns the prediction for an H200; see {@link #of(StepPlan, PlanMachine)}. */
+    public static PlanTime of(StepPlan plan) throws IOException {
+        return of(plan, PlanMachine.H200);
+    }
+
+    /**
+     * Returns the prediction for a plan.
+     *
+     * @throws IllegalArgumentException if the precision is TF32, of which no profile is stored
+     * @throws IOException if a file of measurements cannot be read
+     */
+    public static PlanTime of(StepPlan plan, PlanMachine machine) throws IOException {
+        MeasuredCosts costs = MeasuredCosts.of(plan.precision());
+        StepWork work = StepWork.of(plan);
+        double slower = 1 / machine.bandwidthRatio();
+        boolean backwards = plan.pass().valuesPerParameter() > 1;
+        boolean updates = plan.pass() == Pass.STEP;
+        PassTime forward = passTime(plan, costs.forward(), work, 1, 1, slower);
+        PassTime recomputed = passTime(plan, costs.forward(), work, work.recomputedGemms(), work.recomputed(), slower);
+        PassTime own = passTime(plan, costs.backward(), work, 1, 1, slower);
+        var backward = new PassTime(
+                own.gemms.plus(recomputed.gemms),
+                own.attention.plus(recomputed.attention),
+                own.memoryBound.plus(recomputed.memoryBound));
+        boolean sharded = plan.gpus() > 1 && plan.mode() != FsdpMode.DDP;
+        double updated = sharded ? 1.0 / plan.gpus() : 1;
+        Seconds optimizer = updates ? Seconds.ms(costs.optimizerMs() * work.parameters() * slower) : Seconds.ZERO;
+
+        var parts = new EnumMap<TimePart, Seconds>(TimePart.class);
+        parts.put(TimePart.GEMMS, backwards ? forward.gemms.plus(backward.gemms) : forward.gemms);
+        parts.put(TimePart.ATTENTION, backwards ? forward.attention.plus(backward.attention) : forward.attention);
+        parts.put(
+                TimePart.MEMORY_BOUND,
+                backwards ? forward.memoryBound.plus(backward.memoryBound) : forward.memoryBound);
+        parts.put(TimePart.OPTIMIZER, optimizer.times(updated));
+        double kernels = parts.values().stream().mapToDouble(Seconds::value).sum();
+        Seconds host = costs.host(work, plan.pass());
+        double overhead = Math.max(0, host.value() - kernels);
+        parts.put(TimePart.LAUNCH_OVERHEAD, new Seconds(overhead));
+        Seconds exposed = Seconds.ZERO;
+        if (plan.gpus() > 1 && backwards) {
+            double passes = forward.sum().plus(backward.sum()).value();
+            double stretched = (passes + overhead) / passes;
+            exposed =
+                    exposed(plan, forward.sum().times(stretched), backward.sum().times(stretched), optimizer, updated);
+        }
+        parts.put(TimePart.EXPOSED_COMMUNICATION, exposed);
+        return new PlanTime(plan, parts);
+    }
+
+    /** Returns the kernel times of a pass that runs a number of times. */
+    private static PassTime passTime(
+            StepPlan plan, PassCosts costs, StepWork work, double gemms, double others, double slower) {
+        boolean plain = plan.config().attention().equals("plain");
+        Seconds attention = plain
+                ? costs.plainAttention().time(work.pairs(), work.rowElements())
+                : costs.flashAttention().time(work.pairElements(), work.pairs());
+        return new PassTime(
+                costs.gemms().time(work.denseFlop(), work.matrixElements()).times(gemms),
+                attention.times(others),
+                costs.memoryBound()
+                        .time(work.activationBytes(), work.parameters())
+                        .times(others * slower));
+    }
+
+    private static Seconds exposed(StepPlan plan, Seconds forward, Seconds backward, Seconds optimizer, double updated)
+            throws IOException {
+        Calibration fitted = new ScaleOutStudy(MeasurementQuery.of(Project.path("data/measurements/h200-x4")))
+                .calibration(FITTED_MODEL);
+        Mesh mesh = switch (plan.mode()) {
+            case DDP -> Mesh.single().withData(plan.gpus());
+            case ZERO_1 -> Mesh.single().withShards(plan.gpus(), ZeroStage.OPTIMIZER_STATE);
+            default -> Mesh.single().withShards(plan.gpus(), ZeroStage.PARAMETERS);
+        };
+        var model = StepModel.of(plan.config(), forward, backward, optimizer);
+        Seconds step = new SimulatedStep(
+                        model,
+                        fitted.cluster(),
+                        mesh,
+                        plan.isSharded() ? plan.compute() : DType.FLOAT32,
+                        new Tokens((long) plan.batch() * plan.config().contextLength()),
+                        Synchronization.buckets(new Bytes((long) (plan.bucketMb() * UnitFactors.MB))),
+                        plan.mode() == FsdpMode.FSDP_WITHOUT_PREFETCH ? 0 : 1,
+                        fitted.overheads())
+                .time();
+        double computed = model.passes().value() + optimizer.value() * updated;
+        return new Seconds(Math.max(0, step.value() - computed));
+    }
+
+    /** Returns the predicted time of the step. */
+    public Seconds total() {
+        return new Seconds(parts.values().stream().mapToDouble(Seconds::value).sum());
+    }
+
+    private record PartRow(
+            String part,
+            @Header("time (ms)") double ms,
+            @Header("of the step (%)") double percent) {}
+
+    /** Returns a table with a row for each part that takes time and a last row with the sum. */
+    public Table table() {
+        List<PartRow> rows = new ArrayList<>();
+        parts.forEach((part, time) -> {
+            if (time.value() > 0) {
+                rows.add(row(part.toString(), time));
+            }
+        });
+        rows.add(row(plan.pass() == Pass.STEP ? "step" : plan.pass().toString().toLowerCase(Locale.ROOT), total()));
+        return Tables.of(PartRow.class, rows).setName("predicted time");
+    }
+
+    private PartRow row(String part, Seconds time) {
+        return new PartRow(part, time.ms(), 100 * time.value() / total().value());
+    }
+}

@@ -1,0 +1,71 @@
+package cs336.planner;
+
+import cs336.basics.TransformerConfig;
+import cs336.checkpointing.CheckpointPlan;
+import cs336.checkpointing.CheckpointPolicy;
+import cs336.scaling.ModelShape;
+import cs336.scaling.TensorMemory;
+import cs336.scaling.TensorMemory.TensorPurpose;
+import cs336.units.Tokens;
+
+/**
+ * The amounts of work of a step that determine its kernel times.
+ *
+ * @param denseFlop FLOP of the forward pass, without the GEMMs inside attention
+ * @param matrixElements elements of all weight matrices
+ * @param pairs pairs of query and key of all heads, sequences and blocks; a causal mask is not considered
+ * @param pairElements the same times the width of a head
+ * @param rowElements elements of the residual stream of all blocks
+ * @param activationBytes saved activations and logits, without attention matrices
+ * @param parameters number of parameters
+ * @param blocks number of blocks
+ * @param recomputed forward passes of a block that the backward pass repeats, in relation to the number of blocks
+ * @param recomputedGemms the same for the FLOP of GEMMs, which recomputed feed-forward layers add to
+ */
+record StepWork(
+        double denseFlop,
+        double matrixElements,
+        double pairs,
+        double pairElements,
+        double rowElements,
+        double activationBytes,
+        double parameters,
+        double blocks,
+        double recomputed,
+        double recomputedGemms) {
+    private static final String MATRIX = "B × H × T × T";
+
+    /** Returns the work of a plan. */
+    static StepWork of(StepPlan plan) {
+        TransformerConfig config = plan.config();
+        long tokens = (long) plan.batch() * config.contextLength();
+        ModelShape shape = ModelShape.of("model", config, plan.compute());
+        double activations = plan.withCheckpointing(CheckpointPolicy.everything()).memory().kept().stream()
+                .filter(tensor -> tensor.purpose() == TensorPurpose.ACTIVATIONS
+                        || tensor.purpose() == TensorPurpose.LOGITS_AND_LOSS)
+                .filter(tensor -> !tensor.shape().equals(MATRIX))
+                .mapToDouble(TensorMemory::bytes)
+                .sum();
+        int blocks = config.numLayers();
+        double pairs = (double) tokens * config.contextLength() * config.numHeads() * blocks;
+        CheckpointPlan checkpoints = config.checkpointing().plan(blocks);
+        double recomputed = (double) checkpoints.recomputedBlocks() / blocks;
+        long feedForwards = 0;
+        for (int block = 0; block < blocks; block++) {
+            feedForwards += checkpoints.recomputesFeedForward(block) ? 1 : 0;
+        }
+        double attentionMatrices = 4.0 * config.dModel() * config.dModel();
+        double ofFeedForward = 1 - attentionMatrices / shape.blockMatrices();
+        return new StepWork(
+                shape.forward(new Tokens(tokens)).count(),
+                (double) blocks * shape.blockMatrices() + shape.headMatrix(),
+                pairs,
+                pairs * config.headDim(),
+                (double) tokens * config.dModel() * blocks,
+                activations,
+                config.parameterCount(),
+                blocks,
+                recomputed,
+                recomputed + ofFeedForward * feedForwards / blocks);
+    }
+}

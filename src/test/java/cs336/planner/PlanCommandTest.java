@@ -1,0 +1,62 @@
+package cs336.planner;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import picocli.CommandLine;
+
+class PlanCommandTest {
+    private final StringWriter out = new StringWriter();
+    private final StringWriter err = new StringWriter();
+
+    private int run(String arguments) {
+        return new CommandLine(new PlanCommand())
+                .setParameterExceptionHandler((e, args) -> {
+                    err.write(e.getMessage());
+                    return 2;
+                })
+                .setOut(new PrintWriter(out))
+                .execute(arguments.split(" "));
+    }
+
+    @Test
+    void memoryTimeAndStoredMeasurementsArePrinted() {
+        assertEquals(0, run("--size xl --context 512"));
+        String shown = out.toString();
+        for (String expected : new String[] {
+            "step of a model with 1,998,235,200 parameters",
+            "optimizer state",
+            "fits: 43",
+            "GEMMs",
+            "benchmarking_script"
+        }) {
+            assertTrue(shown.contains(expected), expected + " in\n" + shown);
+        }
+    }
+
+    @Test
+    void aCaseThatDoesNotFitIsTheExitCode() {
+        assertEquals(1, run("--size xl --context 2048"));
+        assertTrue(out.toString().contains("out of memory: 163"), out.toString());
+        assertTrue(out.toString().contains("gradient_checkpointing (out of memory)"), out.toString());
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "--processes 0 | --processes must be at least 1, not 0",
+                "--mode hsdp --processes 2 | mode must be ddp, zero-1, fsdp or fsdp-without-prefetch, not hsdp",
+                "--bucket-size-mb 0 | --bucket-size-mb must be above 0, not 0.0",
+            })
+    void wrongUseFailsWithOneLine(String arguments, String message) {
+        assertEquals(2, run(arguments));
+        assertEquals(message, err.toString());
+        assertEquals("", out.toString());
+    }
+}
