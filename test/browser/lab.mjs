@@ -75,17 +75,11 @@ export class Lab {
     return (await this.page.locator('.jp-StatusBar-TrustedItem, [title*="trusted" i]').evaluateAll(all => all.map(e => e.title).join())).match(/not|un/i) === null;
   }
 
-  /** Leaves the scroll position to the page: returns the height of the notebook and a function that scrolls. */
   async height() {
     return this.page.locator('.jp-WindowedPanel-outer').first().evaluate(e => e.scrollHeight);
   }
 
   async scrollTo(y) {
     await this.page.locator('.jp-WindowedPanel-outer').first().evaluate((e, top) => { e.scrollTop = top; }, y);
-  }
-
-  async theme(name) {
-    await this.menu('Settings', 'Theme', name);
-    await this.page.waitForTimeout(1_500);
   }
 }

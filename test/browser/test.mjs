@@ -430,20 +430,22 @@ async function untrusted() {
 
 /** Figures and tables in the dark theme. */
 async function dark() {
+  await jupyter();
   const file = fileOf('08');
   if (FrontEnd !== Lab || !fs.existsSync(path.join(copies, file))) {
     skip('dark theme', 'it needs JupyterLab and part 08');
     return;
   }
+  const setting = path.join(results, 'settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings');
+  fs.writeFileSync(setting, JSON.stringify({ theme: 'JupyterLab Dark' }));
   const frontEnd = await open(file);
-  await frontEnd.theme('JupyterLab Dark');
   const light = await frontEnd.page.evaluate(() => document.body.dataset.jpThemeLight);
   check('dark theme: it is dark', light === 'false');
   const filtered = await frontEnd.page.locator(`${FrontEnd.outputs} .cs336-figure`).evaluateAll(all => all.every(f => getComputedStyle(f).filter !== 'none'));
   check('dark theme: figures are dark', filtered);
   await screenshots(frontEnd, 'dark-08');
-  await frontEnd.theme('JupyterLab Light');
   await close(frontEnd);
+  fs.rmSync(setting);
 }
 
 /** The website on a phone. */

@@ -129,7 +129,8 @@ final class CodeInsight {
 
     /** Returns Javadoc as plain text, without tags. */
     private static String plain(String javadoc) {
-        return javadoc.replaceAll("\\{@\\w+\\s+([^{}]*)}", "$1")
+        return SourceDocs.withPlainLinks(javadoc)
+                .replaceAll("\\{@\\w+\\s+([^{}]*)}", "$1")
                 .replaceAll("<p>|</p>", "\n")
                 .replaceAll("<[^>]+>", "")
                 .replace("&lt;", "<")

@@ -3,20 +3,23 @@ package cs336.notebook;
 import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
+import java.io.ByteArrayOutputStream;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 
 /**
  * The output that native code and child processes print to this process's standard output, such as that of
  * {@code torch.print}. It goes into a pipe, from which a thread copies it to {@code System.out}, the output of the
- * cell.
+ * cell, without Gloo's lines about connections.
  */
 final class NativeOutput {
     private static final int STDOUT = 1;
     private static final int BUFFER = 1 << 16;
+    private static final String GLOO = "[Gloo] Rank ";
 
     private static volatile boolean captured;
 
@@ -45,15 +48,39 @@ final class NativeOutput {
 
     private static void copy(InputStream printed) {
         var buffer = new byte[BUFFER];
+        var line = new ByteArrayOutputStream();
         try (printed) {
             for (int n = printed.read(buffer); n >= 0; n = printed.read(buffer)) {
+                var shown = new ByteArrayOutputStream();
+                for (int i = 0; i < n; i++) {
+                    line.write(buffer[i]);
+                    if (buffer[i] == '\n') {
+                        show(line, shown);
+                    }
+                }
+                if (!isAboutConnections(line)) {
+                    show(line, shown);
+                }
                 PrintStream out = System.out;
-                out.write(buffer, 0, n);
+                out.write(shown.toByteArray(), 0, shown.size());
                 out.flush();
             }
         } catch (IOException e) {
             // The process ends.
         }
+    }
+
+    private static void show(ByteArrayOutputStream line, ByteArrayOutputStream shown) {
+        if (!isAboutConnections(line)) {
+            shown.writeBytes(line.toByteArray());
+        }
+        line.reset();
+    }
+
+    /** Returns whether this is a line of Gloo, which prints one per rank whenever a process group is created. */
+    private static boolean isAboutConnections(ByteArrayOutputStream line) {
+        return line.size() >= GLOO.length()
+                && line.toString(StandardCharsets.UTF_8).startsWith(GLOO);
     }
 
     /** Passes on what native code has printed and the C library still buffers. */

@@ -108,9 +108,16 @@ final class SourceDocs {
         return files;
     }
 
+    /** Returns Javadoc whose links name members as code does: {@code step} and {@code Optimizer.step}, without #. */
+    static String withPlainLinks(String javadoc) {
+        return javadoc.replaceAll("\\{@link(?:plain)?\\s+#", "{@link ")
+                .replaceAll("(\\{@link(?:plain)?\\s+[\\w.]+)#", "$1.");
+    }
+
     /** Returns Javadoc as Markdown. */
     static String markdown(String javadoc) {
-        return javadoc.replaceAll("(?s)<pre>\\{@code\\s*\\n?(.*?)}\\s*</pre>", "\n```java\n$1```\n")
+        return withPlainLinks(javadoc)
+                .replaceAll("(?s)<pre>\\{@code\\s*\\n?(.*?)}\\s*</pre>", "\n```java\n$1```\n")
                 .replaceAll("\\{@\\w+\\s+([^{}]*)}", "`$1`")
                 .replaceAll("<p>|</p>", "\n")
                 .replaceAll("</?(?:ul|ol)>", "")

@@ -34,6 +34,10 @@ final class TableView {
 
     private static final int SIGNIFICANT = 4;
     private static final int MOST_DECIMALS = 6;
+
+    /** The number of digits of the largest number of a column. */
+    private static final int MOST_DIGITS = 5;
+
     private static final String SCRIPT = script();
 
     private TableView() {}
@@ -104,7 +108,14 @@ final class TableView {
         if (largest / smallest > MOST_RATIO || decimals > MOST_DECIMALS) {
             return null;
         }
-        return "%" + separator + "." + decimals + "f";
+        // No more digits than the largest number needs, but two of the smallest.
+        int useful = Math.max(MOST_DIGITS - digits(largest), 2 - digits(smallest));
+        return "%" + separator + "." + Math.max(1, Math.min(decimals, useful)) + "f";
+    }
+
+    /** Returns the number of digits before the decimal point; negative or zero for numbers less than one. */
+    private static int digits(double value) {
+        return (int) Math.floor(Math.log10(value)) + 1;
     }
 
     private static String script() {

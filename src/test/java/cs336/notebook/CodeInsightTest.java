@@ -112,6 +112,7 @@ class CodeInsightTest {
         assertTrue(shown.startsWith("```java\n") && shown.contains("\n- **fromRoot** path relative"), shown);
         assertTrue(shown.contains("- **throws** `IllegalStateException` if the working folder"), shown);
         assertEquals("a `b` < c\n\nd", SourceDocs.markdown("a {@code b} &lt; c\n\n<p>d"));
+        assertEquals("`escape`, `Sgd.step`", SourceDocs.markdown("{@link #escape}, {@link Sgd#step}"));
     }
 
     @ParameterizedTest

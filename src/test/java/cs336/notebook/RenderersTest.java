@@ -20,6 +20,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,6 +30,8 @@ import javax.imageio.ImageIO;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.knowm.xchart.XYChart;
 import org.knowm.xchart.XYChartBuilder;
 import tech.tablesaw.api.DoubleColumn;
@@ -85,6 +88,26 @@ class RenderersTest {
         assertTrue(
                 html.contains("<td style=\"text-align: left\">a&lt;b</td><td style=\"text-align: right\">1.25"), html);
         assertEquals("size    ms\na<b   1.25\nc        –\n", shown.getData(MIMEType.TEXT_PLAIN));
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            value = {
+                "312.67839, 22.92193, 0.05437 | 312.678, 22.922, 0.054",
+                "320.4426, 38.4020, 3.5484    | 320.44, 38.40, 3.55",
+                "0.23, 0.66671, 2.29853       | 0.2300, 0.6667, 2.2985"
+            })
+    void numbersOfAColumnHaveAsManyDecimalsAsTheLargestNeeds(String values, String shown) {
+        double[] numbers = Arrays.stream(values.split(", "))
+                .mapToDouble(Double::parseDouble)
+                .toArray();
+        String text = (String) renderer.render(Table.create(DoubleColumn.create("ms", numbers)))
+                .getData(MIMEType.TEXT_PLAIN);
+        List<String> cells = text.lines().map(String::strip).toList();
+        for (String cell : shown.split(", ")) {
+            assertTrue(cells.contains(cell), text);
+        }
     }
 
     @Test
