@@ -327,7 +327,7 @@ async function notebook(prefix) {
   const { page } = frontEnd;
   await frontEnd.runAll();
   await page.waitForTimeout(1_000);
-  const time = await finished(frontEnd, 300_000);
+  const time = await finished(frontEnd, 900_000);
   await page.waitForTimeout(1_500);
   check(`${prefix}: all cells run`, true, `${(await frontEnd.prompts()).length} cells in ${(time / 1000).toFixed(1)} s`);
   const errors = await page.locator(FrontEnd.errors).allInnerTexts();
