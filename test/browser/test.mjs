@@ -237,7 +237,7 @@ async function interrupt() {
 
 /** Completion and documentation in an editor. */
 async function insight() {
-  scratch('insight.ipynb', ['MemoryScope', 'ModelSize.S']);
+  scratch('insight.ipynb', ['MemoryScope', 'ModelSize.']);
   const frontEnd = await open('insight.ipynb');
   const { page } = frontEnd;
   const editor = page.locator(FrontEnd.editor);
@@ -256,7 +256,7 @@ async function insight() {
   const items = page.locator(FrontEnd.completions);
   await items.first().waitFor({ timeout: 15_000 }).catch(() => {});
   const completions = (await items.allInnerTexts()).map(item => item.replace(/\s+/g, ' '));
-  check('Tab after "ModelSize.S" offers SMALL', completions.some(item => item.includes('SMALL')), completions.join(' | ').slice(0, 90));
+  check('Tab after "ModelSize." offers SMALL', completions.some(item => item.includes('SMALL')), completions.join(' | ').slice(0, 90));
   await screenshot(page, 'completion');
   await close(frontEnd);
 }
@@ -327,7 +327,7 @@ async function notebook(prefix) {
   const { page } = frontEnd;
   await frontEnd.runAll();
   await page.waitForTimeout(1_000);
-  const time = await finished(frontEnd, 300_000);
+  const time = await finished(frontEnd, 900_000);
   await page.waitForTimeout(1_500);
   check(`${prefix}: all cells run`, true, `${(await frontEnd.prompts()).length} cells in ${(time / 1000).toFixed(1)} s`);
   const errors = await page.locator(FrontEnd.errors).allInnerTexts();
