@@ -4,6 +4,22 @@ import { build } from 'esbuild';
 import fs from 'node:fs';
 import path from 'node:path';
 
+/** The widget manager loads its controls by webpack's require.ensure, which esbuild does not know. */
+const controlsOnDemand = {
+  name: 'controls on demand',
+  setup({ onLoad }) {
+    onLoad({ filter: /jupyterlab-manager[\\/]lib[\\/]plugin\.js$/ }, ({ path: file }) => {
+      const source = fs.readFileSync(file, 'utf8');
+      const loaded = source.replace(/return new Promise\(\(resolve, reject\) => \{\s*require\.ensure\(\['@jupyter-widgets\/controls'\][\s\S]*?'@jupyter-widgets\/controls'\);\s*\}\);/,
+        "return import('@jupyter-widgets/controls');");
+      if (loaded === source) {
+        throw new Error('the widget manager does not load its controls by require.ensure any more');
+      }
+      return { contents: loaded, loader: 'js' };
+    });
+  },
+};
+
 const target = path.resolve(process.argv[2]);
 const names = Object.keys(read('package.json').dependencies);
 const metadata = new Map(names.map(name => [name, read(`node_modules/${name}/package.json`)]));
@@ -115,7 +131,7 @@ async function bundle(options) {
     logLevel: 'error',
     define: { 'process.env.NODE_ENV': '"production"', 'process.env': '{}', global: 'globalThis', __dirname: '"/"' },
     loader: { '.svg': 'text', '.md': 'text', '.raw': 'text', '.ttf': 'dataurl', '.woff': 'dataurl', '.woff2': 'dataurl', '.eot': 'dataurl', '.png': 'dataurl', '.gif': 'dataurl' },
-    plugins: [imagesOfStyleSheets, packagesOfStyleSheets],
+    plugins: [controlsOnDemand, imagesOfStyleSheets, packagesOfStyleSheets],
     ...options,
   });
 }
