@@ -15,6 +15,7 @@ import cs336.distributed.training.Strategy;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.CalculatedResults;
+import cs336.scaling.FsdpPrediction;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

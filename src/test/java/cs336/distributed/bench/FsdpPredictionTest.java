@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.CommandTest;
 import cs336.bench.Project;
 import cs336.numbers.MeasurementQuery;
+import cs336.scaling.FsdpPrediction;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,4 +1,4 @@
-package cs336.distributed.bench;
+package cs336.scaling;
 
 import static cs336.scaling.CalculatedResults.number;
 import static cs336.units.UnitFactors.GB;
@@ -14,14 +14,6 @@ import cs336.checkpointing.CheckpointPolicy;
 import cs336.checkpointing.LiveActivations;
 import cs336.numbers.Header;
 import cs336.numbers.MeasurementQuery;
-import cs336.scaling.CalculatedResults;
-import cs336.scaling.Cluster;
-import cs336.scaling.Mesh;
-import cs336.scaling.Overheads;
-import cs336.scaling.SimulatedStep;
-import cs336.scaling.StepModel;
-import cs336.scaling.Synchronization;
-import cs336.scaling.ZeroStage;
 import cs336.torch.DType;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
@@ -136,13 +128,13 @@ public record FsdpPrediction(
         var rates = Rates.from(numbers);
         var predictions = new ArrayList<FsdpPrediction>();
         for (Row row : numbers.select(STEPS.formatted("") + ", round=" + ROUND + ", metric=total]")) {
-            predictions.add(new Setup(numbers, rates, row).prediction());
+            predictions.add(new MeasuredFsdpStep(numbers, rates, row).prediction());
         }
         return predictions;
     }
 
     /** Stores predictions, measurements and their ratios. */
-    static void store(List<FsdpPrediction> predictions, CalculatedResults results) throws IOException {
+    public static void store(List<FsdpPrediction> predictions, CalculatedResults results) throws IOException {
         for (FsdpPrediction p : predictions) {
             var values = new ArrayList<Measurement>();
             values.add(number("launch-bound", "", p.isLaunchBound() ? 1 : 0));
@@ -250,7 +242,7 @@ public record FsdpPrediction(
     }
 
     /** A measured step and the sizes from which it is predicted. */
-    private static final class Setup {
+    private static final class MeasuredFsdpStep {
         private final MeasurementQuery numbers;
         private final Rates rates;
         private final String size;
@@ -262,7 +254,7 @@ public record FsdpPrediction(
         private final CheckpointPlan plan;
         private final long tokens;
 
-        Setup(MeasurementQuery numbers, Rates rates, Row row) {
+        MeasuredFsdpStep(MeasurementQuery numbers, Rates rates, Row row) {
             this.numbers = numbers;
             this.rates = rates;
             size = row.getString("size");
