@@ -467,7 +467,8 @@ final class KernelEmitter {
         for (Operation member : stored) {
             if (level(member) == Level.ELEMENT) {
                 int output = outputs.indexOf(member.outputs().get(0));
-                stores.add(new ElementStore(member, output, Access.ofOutput(member).joined()));
+                stores.add(
+                        new ElementStore(member, output, Access.ofOutput(member).joined()));
             }
         }
         for (Operation concatenation : concatenations) {
