@@ -60,7 +60,7 @@ final class KernelEmitter {
     private static final int SUMMING_BLOCKS = 264; // blocks of a kernel with rows and sums over rows
 
     /** A tensor that the kernel stores for each element, in the dtype of the member. */
-    private record Store(Operation member, int output, Access access) {}
+    private record ElementStore(Operation member, int output, Access access) {}
 
     private final FusionGroup group;
     private final List<Operation> concatenations;
@@ -431,15 +431,15 @@ final class KernelEmitter {
         List<Operation> stored = group.members().stream()
                 .filter(member -> outputs.contains(member.outputs().get(0)))
                 .toList();
-        List<Store> stores = stores(stored);
+        List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
             List<Operation> elements =
-                    new ArrayList<>(stores.stream().map(Store::member).toList());
+                    new ArrayList<>(stores.stream().map(ElementStore::member).toList());
             List<Operation> readers = new ArrayList<>(elements);
             readers.addAll(sums);
             elements.addAll(needed(readers));
             emitMembers(inOrder(elements), indent);
-            for (Store store : stores) {
+            for (ElementStore store : stores) {
                 DType dtype = store.member.outputs().get(0).layout().dtype();
                 String out = "out" + store.output + " + "
                         + (store.access.offset() == 0 ? "" : store.access.offset() + " + ");
@@ -462,19 +462,20 @@ final class KernelEmitter {
     }
 
     /** Returns the stores of these members, and of the operands of concatenations. */
-    private List<Store> stores(List<Operation> stored) {
-        List<Store> stores = new ArrayList<>();
+    private List<ElementStore> stores(List<Operation> stored) {
+        List<ElementStore> stores = new ArrayList<>();
         for (Operation member : stored) {
             if (level(member) == Level.ELEMENT) {
                 int output = outputs.indexOf(member.outputs().get(0));
-                stores.add(new Store(member, output, Access.ofOutput(member).joined()));
+                stores.add(
+                        new ElementStore(member, output, Access.ofOutput(member).joined()));
             }
         }
         for (Operation concatenation : concatenations) {
             for (View operand : concatenation.reads()) {
                 Operation member = group.members().get(group.indexOf(operand.value()));
                 int output = outputs.indexOf(concatenation.outputs().get(0));
-                stores.add(new Store(member, output, Access.ofOperand(concatenation, operand.value())));
+                stores.add(new ElementStore(member, output, Access.ofOperand(concatenation, operand.value())));
             }
         }
         return stores;
