@@ -164,7 +164,8 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         /** Returns the execution of a case that {@link #mark} has returned. */
         static StepExecution of(Case c) {
             return Arrays.stream(values())
-                    .filter(execution -> execution != EAGER && c.implementation().endsWith("+" + execution))
+                    .filter(execution ->
+                            execution != EAGER && c.implementation().endsWith("+" + execution))
                     .findFirst()
                     .orElse(EAGER);
         }
