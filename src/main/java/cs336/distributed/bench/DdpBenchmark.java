@@ -10,7 +10,9 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
 
 /**
  * A benchmark of data-parallel training of a Transformer language model: the same model, batch and optimizer under
@@ -135,5 +137,48 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
     private static void store(MeasurementStore store, Case c, List<Samples> samples) throws IOException {
         store.measurements().putSteps(c, samples);
         store.put(c, samples);
+    }
+
+    /** The way in which a rank runs the steps of a data-parallel training. */
+    enum StepExecution {
+        /** Operator by operator; autograd starts the collectives. */
+        EAGER,
+        /** As a compiled step; the host starts the collectives between its CUDA graphs. */
+        COMPILED,
+        /** As a compiled step whose CUDA graph contains the collectives. */
+        COMPILED_IN_GRAPH;
+
+        /** Returns the names of all executions. */
+        static List<String> names() {
+            return Arrays.stream(values()).map(StepExecution::toString).toList();
+        }
+
+        /** Returns the execution of this name, which must be among {@link #names}. */
+        static StepExecution parse(String name) {
+            return Arrays.stream(values())
+                    .filter(execution -> execution.toString().equals(name))
+                    .findFirst()
+                    .orElseThrow();
+        }
+
+        /** Returns the execution of a case that {@link #mark} has returned. */
+        static StepExecution of(Case c) {
+            return Arrays.stream(values())
+                    .filter(execution ->
+                            execution != EAGER && c.implementation().endsWith("+" + execution))
+                    .findFirst()
+                    .orElse(EAGER);
+        }
+
+        /** Returns the case with this execution in the name of its implementation. */
+        Case mark(Case c) {
+            return this == EAGER ? c : c.withImplementation(c.implementation() + "+" + this);
+        }
+
+        /** Returns the name on the command line and in stored measurements. */
+        @Override
+        public String toString() {
+            return name().toLowerCase(Locale.ROOT).replace('_', '-');
+        }
     }
 }

@@ -10,6 +10,7 @@ import cs336.bench.Precision;
 import cs336.bench.ResultTable;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
+import cs336.distributed.bench.DdpBenchmark.StepExecution;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;

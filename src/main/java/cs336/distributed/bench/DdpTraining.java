@@ -13,6 +13,7 @@ import cs336.bench.Case;
 import cs336.bench.Precision;
 import cs336.bench.Splits;
 import cs336.compile.CompiledStep;
+import cs336.distributed.bench.DdpBenchmark.StepExecution;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.Strategy;
