@@ -42,6 +42,7 @@ import tech.tablesaw.api.Table;
  */
 public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
     private static final String FITTED_MODEL = "xl";
+    private static Calibration calibration; // null until it is needed
 
     /** A part of the time of a step. */
     public enum TimePart {
@@ -143,8 +144,7 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
 
     private static Seconds exposed(StepPlan plan, Seconds forward, Seconds backward, Seconds optimizer, double updated)
             throws IOException {
-        Calibration fitted = new ScaleOutStudy(MeasurementQuery.of(Project.path("data/measurements/h200-x4")))
-                .calibration(FITTED_MODEL);
+        Calibration fitted = calibration();
         Mesh mesh = switch (plan.mode()) {
             case DDP -> Mesh.single().withData(plan.gpus());
             case ZERO_1 -> Mesh.single().withShards(plan.gpus(), ZeroStage.OPTIMIZER_STATE);
@@ -163,6 +163,15 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
                 .time();
         double computed = model.passes().value() + optimizer.value() * updated;
         return new Seconds(Math.max(0, step.value() - computed));
+    }
+
+    /** Returns the links and the overheads of communication, which are fitted once. */
+    private static synchronized Calibration calibration() {
+        if (calibration == null) {
+            calibration = new ScaleOutStudy(MeasurementQuery.of(Project.path("data/measurements/h200-x4")))
+                    .calibration(FITTED_MODEL);
+        }
+        return calibration;
     }
 
     /** Returns the predicted time of the step. */

@@ -9,6 +9,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.knowm.xchart.internal.chartpart.AxesChart;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
 class PlotTest {
@@ -45,6 +47,22 @@ class PlotTest {
         String low = Figure.twoDecimals(height(figure, 7.2));
         String high = Figure.twoDecimals(height(figure, 8.8));
         assertTrue(svg.matches("(?s).*<line x1='([\\d.]+)' y1='" + low + "' x2='\\1' y2='" + high + "'.*"));
+    }
+
+    @Test
+    void theAxisOfStackedBarsContainsTheirSums() {
+        Table table = Table.create(
+                StringColumn.create("bar", "one", "one", "two"),
+                StringColumn.create("part", "a", "b", "a"),
+                DoubleColumn.create("ms", 20, 25, 7));
+        Figure figure = Charts.bar(table)
+                .x("bar", "")
+                .y("ms", "time (ms)")
+                .by("part")
+                .stacked()
+                .figure("stacked", "made up");
+        double max = ((AxesChart<?, ?>) figure.chart()).getStyler().getYAxisMax();
+        assertTrue(max >= 45 && max < 70, "axis up to " + max);
     }
 
     @Test
