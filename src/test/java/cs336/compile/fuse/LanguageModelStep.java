@@ -31,11 +31,15 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
     private final Device device;
 
     LanguageModelStep(TransformerConfig config, Precision precision, Device device) {
+        this(config, precision, device, DType.FLOAT32);
+    }
+
+    LanguageModelStep(TransformerConfig config, Precision precision, Device device, DType parameters) {
         Torch.seed(1);
         this.config = config;
         this.precision = precision;
         this.device = device;
-        model = new TransformerLM(config, device);
+        model = new TransformerLM(config, device, parameters);
     }
 
     /** Returns the configurations of a size: both editions, all norms, and attention with and without a kernel. */

@@ -24,6 +24,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -138,6 +139,37 @@ class LanguageModelStepTest {
                                 assertEquals(List.of(), KernelVariant.faults(cubin), source);
                             }
                         });
+                    }
+                });
+    }
+
+    /** Without rotary embeddings, whose complex numbers of 128 bits cannot be recorded. */
+    @Test
+    void stepsInDoublePrecisionAgreeAndTheirKernelsCompile() {
+        LanguageModelStep.configs(100, 16, 32, 48)
+                .filter(config -> config.edition() == ModelEdition.SPRING_2024)
+                .filter(config -> config.attention().equals("plain"))
+                .filter(config -> !config.normalization().equals("rmsnorm-fused"))
+                .forEach(config -> {
+                    try (var scope = MemoryScope.open();
+                            var step =
+                                    new LanguageModelStep(config, Precision.FP32, Device.cpu(), DType.FLOAT64)) {
+                        Program fused = FusionPasses.fuse(step.record(), Device.cpu());
+                        Tensor[] batch = step.batch();
+                        Tensor[] plain = step.apply(batch);
+                        Tensor[] got = new Interpreter(fused).run(batch);
+                        for (int i = 0; i < got.length; i++) {
+                            double error = got[i].sub(plain[i]).norm().item_double();
+                            double size = plain[i].norm().item_double();
+                            assertTrue(error <= 1e-12 * size, config + ", output " + i + ": " + error / size);
+                        }
+                        FusionPasses.sources(fused).values().stream()
+                                .distinct()
+                                .forEach(source -> KernelCompiler.shared()
+                                        .compile(
+                                                KernelSource.of(FusedKernel.FILE, source),
+                                                Map.of(),
+                                                KernelVariant.HOPPER));
                     }
                 });
     }
