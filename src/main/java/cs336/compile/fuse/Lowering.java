@@ -354,7 +354,8 @@ final class Lowering {
         View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
         View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
         var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0), device);
-        Layout perRow = Layout.contiguous(ofRow.layout().dtype(), target.layout().shape());
+        Layout perRow =
+                Layout.contiguous(ofRow.layout().dtype(), target.layout().shape());
         View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
         operations.add(new Operation(overRows, List.of(valid), List.of(count), List.of(), null, ""));

@@ -49,11 +49,15 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
     private static final Metric GRADIENTS = Metric.bytes("gradient-bytes");
 
     /**
-     * Returns the case of a training setup.
+     * Returns the case of a training setup whose steps run operator by operator.
      *
      * @param c the setup; its mode is {@link #NONE} or the name of a {@link Strategy}
-     * @param execution how its steps run
      */
+    public static Case caseOf(RankCase c) {
+        return caseOf(c, StepExecution.EAGER);
+    }
+
+    /** Returns the case of a training setup whose steps run in this way. */
     static Case caseOf(RankCase c, StepExecution execution) {
         var metrics = new ArrayList<Metric>(List.of(TOTAL));
         if (execution == StepExecution.EAGER) {

@@ -152,8 +152,7 @@ class LanguageModelStepTest {
                 .filter(config -> !config.normalization().equals("rmsnorm-fused"))
                 .forEach(config -> {
                     try (var scope = MemoryScope.open();
-                            var step =
-                                    new LanguageModelStep(config, Precision.FP32, Device.cpu(), DType.FLOAT64)) {
+                            var step = new LanguageModelStep(config, Precision.FP32, Device.cpu(), DType.FLOAT64)) {
                         Program fused = FusionPasses.fuse(step.record(), Device.cpu());
                         Tensor[] batch = step.batch();
                         Tensor[] plain = step.apply(batch);
