@@ -68,7 +68,7 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         return execution.mark(c.toCase(metrics.toArray(Metric[]::new)));
     }
 
-    /** Returns the name of a case's traces, such as {@code naive} or {@code bucketed-25mb-compiled}. */
+    /** Returns the name of a case's traces, such as {@code naive} or {@code bucketed-25mb-compiled-step}. */
     static String label(Case c) {
         String buckets = c.text("bucket_mb");
         StepExecution execution = StepExecution.of(c);
@@ -148,9 +148,9 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         /** Operator by operator; autograd starts the collectives. */
         EAGER,
         /** As a compiled step; the host starts the collectives between its CUDA graphs. */
-        COMPILED,
+        COMPILED_STEP,
         /** As a compiled step whose CUDA graph contains the collectives. */
-        COMPILED_IN_GRAPH;
+        COMPILED_STEP_IN_GRAPH;
 
         /** Returns the names of all executions. */
         static List<String> names() {

@@ -57,7 +57,7 @@ import picocli.CommandLine.Option;
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
             "  Eager steps next to compiled ones, with all-reduces between and in their CUDA graphs:",
             "    cs336 ddp --backend nccl --size large --dtype bf16 --mode none,flat,bucketed --bucket-size-mb 100"
-                    + " --execution eager,compiled,compiled-in-graph",
+                    + " --execution eager,compiled-step,compiled-step-in-graph",
             "  A training run that survives failures of its ranks:",
             "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode bucketed --steps 1000 --checkpoint run1"
                     + " --max-restarts 3",
@@ -92,10 +92,10 @@ public final class DdpCommand extends LabCommand {
             defaultValue = "eager",
             paramLabel = "<how>",
             description =
-                    "eager (operator by operator); compiled (fused CUDA graphs, on the CPU recorded operators; the host"
-                            + " starts all-reduces between graphs: after each bucket's gradients with overlapped and"
-                            + " bucketed, otherwise after the backward pass); compiled-in-graph (one CUDA graph that"
-                            + " contains the all-reduces; needs --backend nccl)")
+                    "eager (operator by operator); compiled-step (fused CUDA graphs, on the CPU recorded operators; the"
+                            + " host starts all-reduces between graphs: after each bucket's gradients with overlapped"
+                            + " and bucketed, otherwise after the backward pass); compiled-step-in-graph (one CUDA"
+                            + " graph that contains the all-reduces; needs --backend nccl)")
     private List<String> executions;
 
     @Option(
@@ -207,10 +207,10 @@ public final class DdpCommand extends LabCommand {
             requireNotGiven("with --model toy", "--execution");
             ToyTraining.requireDivisor(ranks.ranks());
         }
-        if (executions.contains(StepExecution.COMPILED_IN_GRAPH.toString())
+        if (executions.contains(StepExecution.COMPILED_STEP_IN_GRAPH.toString())
                 && ranks.backend() != CollectiveBackend.NCCL) {
             throw new IllegalArgumentException(
-                    "--execution compiled-in-graph needs --backend nccl, not " + ranks.backend());
+                    "--execution compiled-step-in-graph needs --backend nccl, not " + ranks.backend());
         }
         var chosen = new ArrayList<TrainingMode>();
         for (String mode : modes) {
@@ -324,7 +324,7 @@ public final class DdpCommand extends LabCommand {
             executions.stream()
                     .map(StepExecution::parse)
                     .filter(execution ->
-                            execution != StepExecution.COMPILED_IN_GRAPH || !mode.name.equals(DdpBenchmark.NONE))
+                            execution != StepExecution.COMPILED_STEP_IN_GRAPH || !mode.name.equals(DdpBenchmark.NONE))
                     .forEach(execution -> cases.add(DdpBenchmark.caseOf(setup, execution)));
         }
         List<String> labels = cases.stream().map(DdpBenchmark::label).toList();

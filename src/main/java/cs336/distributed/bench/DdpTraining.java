@@ -109,7 +109,7 @@ final class DdpTraining implements AutoCloseable {
                 ? CompiledStep.of(model, ownOptimizer, precision)
                 : CompiledStep.of(ddp, ownOptimizer, precision);
         compiled.fuseKeepingAttention();
-        if (execution == StepExecution.COMPILED_IN_GRAPH) {
+        if (execution == StepExecution.COMPILED_STEP_IN_GRAPH) {
             compiled.collectivesInGraph();
         }
         for (int i = 0; i < FIRST_STEPS; i++) {

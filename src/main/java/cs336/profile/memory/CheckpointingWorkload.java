@@ -48,8 +48,10 @@ public final class CheckpointingWorkload implements Workload {
         if (!policy.matches(BUDGET)) {
             CheckpointPolicy.parse(policy);
         } else if (!predicted) {
-            throw new IllegalArgumentException("--policy " + policy + " needs --normalization rmsnorm and --attention"
-                    + " plain, whose memory is predicted");
+            throw new IllegalArgumentException(
+                    "--policy " + policy + " needs a prediction of memory, which there is not"
+                            + " for --normalization " + of.model().config().normalization() + " with --attention "
+                            + of.model().config().attention());
         }
         Case c = ModelCases.of(CheckpointingWorkload.class, of)
                 .with(POLICY, policy)

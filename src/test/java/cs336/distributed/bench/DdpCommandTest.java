@@ -70,13 +70,13 @@ class DdpCommandTest extends CommandTest {
 
     @Test
     void compiledStepsAreMeasuredNextToEagerOnes() throws IOException {
-        String modes = TINY + " --rounds 1 --mode none,bucketed --bucket-size-mb 0.001 --execution eager,compiled";
+        String modes = TINY + " --rounds 1 --mode none,bucketed --bucket-size-mb 0.001 --execution eager,compiled-step";
         assertEquals(0, run(new DdpCommand(), modes), err::toString);
         Table rows = Measurements.read(folder.resolve("here").resolve("ddp_benchmarking.csv"));
         for (String metric : List.of("total", "messages")) {
             Table found = rows.where(rows.stringColumn("metric").isEqualTo(metric));
             assertEquals(
-                    List.of("plain", "plain", "plain+compiled", "plain+compiled"),
+                    List.of("plain", "plain", "plain+compiled-step", "plain+compiled-step"),
                     found.stringColumn("implementation").asList().stream()
                             .sorted()
                             .toList());
@@ -100,9 +100,12 @@ class DdpCommandTest extends CommandTest {
         rejected("--trace-only naive", "--trace-only needs --trace, the folder of the traces");
         rejected("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");
         rejected("--emulate-nodes 2", "--emulate-nodes needs --backend nccl, not gloo");
-        rejected("--execution jit", "--execution 'jit' is unknown; known: eager, compiled, compiled-in-graph");
-        rejected("--execution compiled-in-graph", "--execution compiled-in-graph needs --backend nccl, not gloo");
-        rejected("--model toy --execution compiled", "--execution has no effect with --model toy");
+        rejected(
+                "--execution jit", "--execution 'jit' is unknown; known: eager, compiled-step, compiled-step-in-graph");
+        rejected(
+                "--execution compiled-step-in-graph",
+                "--execution compiled-step-in-graph needs --backend nccl, not gloo");
+        rejected("--model toy --execution compiled-step", "--execution has no effect with --model toy");
         rejected("--steps 0", "--steps must be at least 1, not 0");
         rejected("--model toy --steps 0 --rounds 0", "--steps must be at least 1, not 0");
         rejected("--model toy --rounds 0", "--rounds must be at least 1, not 0");
