@@ -33,6 +33,7 @@ public final class RankThreads {
     private static final int ANY_PORT = 29_500; // not used, since the rendezvous is in a file
     private static final Duration TIMEOUT = Duration.ofSeconds(20);
     private static final long LOOK_EVERY_MS = 5;
+    private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
     private RankThreads() {}
 
@@ -48,7 +49,8 @@ public final class RankThreads {
     }
 
     /**
-     * Runs the code on all ranks.
+     * Runs the code on all ranks. If one fails, the others are interrupted; those that wait for a collective end at its
+     * time-out.
      *
      * @param ranks number of ranks, from 1 to 16
      * @return the value of each rank, in the order of ranks
@@ -58,6 +60,7 @@ public final class RankThreads {
         if (ranks < 1 || ranks > MOST_RANKS) {
             throw new IllegalArgumentException("ranks must be from 1 to " + MOST_RANKS + ", not " + ranks);
         }
+        List<Thread> threads = new ArrayList<>();
         try (var folder = new PrivateFolder()) {
             List<FutureTask<T>> tasks = new ArrayList<>();
             var failure = new CompletableFuture<Void>();
@@ -67,11 +70,14 @@ public final class RankThreads {
                 var thread = new Thread(task, "rank " + rank);
                 thread.setDaemon(true);
                 thread.start();
+                threads.add(thread);
                 tasks.add(task);
             }
             return values(tasks, failure);
         } catch (IOException e) {
             throw new UncheckedIOException("the folder for the rendezvous could not be created", e);
+        } finally {
+            end(threads);
         }
     }
 
@@ -92,7 +98,7 @@ public final class RankThreads {
         }
     }
 
-    /** Returns the values of the ranks. A failure ends the wait for the others, which then time out. */
+    /** Returns the values of the ranks. A failure ends the wait for the others. */
     private static <T> List<T> values(List<FutureTask<T>> tasks, CompletableFuture<Void> failure)
             throws InterruptedException {
         Throwable failed = null;
@@ -121,6 +127,15 @@ public final class RankThreads {
             // No rank has failed so far.
         } catch (ExecutionException e) {
             throw (IllegalStateException) e.getCause();
+        }
+    }
+
+    /** Interrupts ranks that still run, so that none of them takes what is meant for a rank of a later run. */
+    private static void end(List<Thread> threads) throws InterruptedException {
+        threads.forEach(Thread::interrupt);
+        long deadline = System.nanoTime() + LAST_WORDS.toNanos();
+        for (Thread thread : threads) {
+            thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime())));
         }
     }
 }

@@ -6,7 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -38,6 +42,30 @@ class RankThreadsTest {
                 }));
         assertEquals("rank 1: bad shard", failure.getMessage());
         assertEquals(IllegalArgumentException.class, failure.getCause().getClass());
+    }
+
+    @Test
+    void noRankOfAFailedRunTakesWhatIsMeantForALaterRun() throws Exception {
+        var link = new LinkedBlockingQueue<Integer>();
+        var waiting = new CountDownLatch(1);
+        assertThrows(
+                IllegalStateException.class,
+                () -> RankThreads.run(2, group -> {
+                    if (group.rank() == 1) {
+                        waiting.countDown();
+                        return link.take();
+                    }
+                    waiting.await();
+                    throw new IllegalArgumentException("bad shard");
+                }));
+        List<Integer> values = RankThreads.run(2, group -> {
+            if (group.rank() == 1) {
+                return link.poll(20, TimeUnit.SECONDS);
+            }
+            link.add(7);
+            return 0;
+        });
+        assertEquals(Arrays.asList(0, 7), values);
     }
 
     @Test
