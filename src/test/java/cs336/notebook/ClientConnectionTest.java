@@ -201,7 +201,7 @@ public class ClientConnectionTest {
             assertEquals("ok", json(reply.get(4)).get("status").getAsString(), reply.toString());
             released.countDown();
             List<String> message = receive(published);
-            while (message != null && !message.toString().contains("1042")) {
+            while (message != null && !message.get(4).contains("1042")) {
                 message = receive(published);
             }
             assertNotNull(message, "the text is lost");
