@@ -9,12 +9,16 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import picocli.CommandLine.Option;
 
 /** The options that select Transformer language models and their batch size. */
 public final class ModelOptions {
+    private static final Pattern DIMENSIONS = Pattern.compile("d(\\d+)-ff(\\d+)-l(\\d+)-h(\\d+)-v(\\d+)");
+
     @Option(
             names = "--size",
             split = ",",
@@ -193,6 +197,25 @@ public final class ModelOptions {
 
     private static int positive(String option, Integer given, long fallback) {
         return ArgumentCheck.atLeast(option, 1, given == null ? fallback : given);
+    }
+
+    /**
+     * Returns the configuration that a stored {@link Model#label} stands for.
+     *
+     * @throws IllegalArgumentException if the label is neither a size nor a list of dimensions
+     */
+    public static TransformerConfig configOf(String label, ModelEdition edition, int contextLength) {
+        Matcher dimensions = DIMENSIONS.matcher(label);
+        if (!dimensions.matches()) {
+            return ModelSize.parse(label).config(edition, contextLength);
+        }
+        return ModelSize.SMALL.config(edition, contextLength).toBuilder()
+                .dModel(Integer.parseInt(dimensions.group(1)))
+                .dFf(Integer.parseInt(dimensions.group(2)))
+                .numLayers(Integer.parseInt(dimensions.group(3)))
+                .numHeads(Integer.parseInt(dimensions.group(4)))
+                .vocabSize(Integer.parseInt(dimensions.group(5)))
+                .build();
     }
 
     private static String label(ModelSize size, TransformerConfig c) {

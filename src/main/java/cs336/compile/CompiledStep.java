@@ -392,7 +392,7 @@ public final class CompiledStep implements AutoCloseable {
         scaler.close();
     }
 
-    /** What is done with gradients that the passes have written to {@code grad()}. */
+    /** A receiver of the gradients that the passes have written to {@code grad()}. */
     private interface GradientConsumer {
         /**
          * Accepts gradients that are complete, on the stream that computes them.

@@ -71,7 +71,7 @@ public final class JavaKernel extends BaseKernel {
         }
     }
 
-    /** Sets the connection that learns of errors, and that sends output printed between cells. */
+    /** Sets the connection that is told about errors, and that sends output printed between cells. */
     void connectedTo(ClientConnection client) {
         connection = client;
     }

@@ -1,9 +1,9 @@
 package cs336.planner;
 
 import cs336.basics.ModelEdition;
-import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Measurements;
+import cs336.bench.ModelOptions;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Project;
@@ -20,8 +20,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -46,11 +44,10 @@ public final class StoredCases {
 
     private static final Set<String> NORMALIZATIONS = Set.of("rmsnorm-fused", "layernorm");
     private static final Set<String> ATTENTIONS = Set.of("flash", "sdpa");
-    private static final Pattern DIMENSIONS = Pattern.compile("d(\\d+)-ff(\\d+)-l(\\d+)-h(\\d+)-v(\\d+)");
 
     private StoredCases() {}
 
-    /** How the operators of a stored case were launched. */
+    /** The way in which the operators of a stored case were launched. */
     public enum Launching {
         /** Operator by operator. */
         EAGER("eager"),
@@ -172,7 +169,10 @@ public final class StoredCases {
 
     /** Returns the plan of a stored case, or null if it is a case of another program. */
     private static StepPlan plan(Row row) {
-        TransformerConfig config = config(text(row, "size"), text(row, "year"), Integer.parseInt(text(row, "context")));
+        TransformerConfig config = ModelOptions.configOf(
+                text(row, "size"),
+                ModelEdition.ofYear(Integer.parseInt(text(row, "year"))),
+                Integer.parseInt(text(row, "context")));
         for (String part : text(row, "implementation").split("\\+")) {
             if (NORMALIZATIONS.contains(part)) {
                 config = config.withNormalization(part);
@@ -201,20 +201,5 @@ public final class StoredCases {
                 .withLossRows(Integer.parseInt(text(row, "loss_rows")));
         double bucketMb = row.getNumber("bucket_mb");
         return bucketMb > 0 ? onAll.withBucketMb(bucketMb) : onAll;
-    }
-
-    private static TransformerConfig config(String size, String year, int context) {
-        ModelEdition edition = ModelEdition.ofYear(Integer.parseInt(year));
-        Matcher dimensions = DIMENSIONS.matcher(size);
-        if (!dimensions.matches()) {
-            return ModelSize.parse(size).config(edition, context);
-        }
-        return ModelSize.SMALL.config(edition, context).toBuilder()
-                .dModel(Integer.parseInt(dimensions.group(1)))
-                .dFf(Integer.parseInt(dimensions.group(2)))
-                .numLayers(Integer.parseInt(dimensions.group(3)))
-                .numHeads(Integer.parseInt(dimensions.group(4)))
-                .vocabSize(Integer.parseInt(dimensions.group(5)))
-                .build();
     }
 }

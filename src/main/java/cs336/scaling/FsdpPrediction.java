@@ -8,6 +8,7 @@ import cs336.basics.ModelSize;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
+import cs336.bench.ModelOptions;
 import cs336.checkpointing.BlockBytes;
 import cs336.checkpointing.CheckpointPlan;
 import cs336.checkpointing.CheckpointPolicy;
@@ -24,8 +25,6 @@ import cs336.units.Tokens;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import tech.tablesaw.api.Row;
 
 /**
@@ -84,7 +83,6 @@ public record FsdpPrediction(
     private static final String STEPS = "fsdp_accounting%s[mode=fsdp, dtype=bf16, backend=nccl, nodes=1, processes="
             + RANKS + ", implementation=" + IMPLEMENTATION + ", status=ok";
     private static final int ROUND = 1;
-    private static final Pattern SIZES = Pattern.compile("d(\\d+)-ff(\\d+)-l(\\d+)-h(\\d+)-v(\\d+)");
 
     private static final int RATE_BATCH = 4;
     private static final String RATE_STEP = "torch_compile@h200[size=xl, year=2025, batch=" + RATE_BATCH
@@ -264,29 +262,13 @@ public record FsdpPrediction(
             int context = integer(row, "context");
             filters = ", size=%s, batch=%d, context=%d, checkpointing=%s, round=%d, metric=%%s]"
                     .formatted(size, batch, context, checkpointing, ROUND);
-            config = config(size, context);
+            config = ModelOptions.configOf(size, ModelEdition.SPRING_2025, context);
             plan = CheckpointPolicy.parse(checkpointing).plan(config.numLayers());
             tokens = (long) batch * context;
         }
 
         private static int integer(Row row, String column) {
             return (int) Math.round(Double.parseDouble(String.valueOf(row.getObject(column))));
-        }
-
-        private static TransformerConfig config(String size, int context) {
-            Matcher sizes = SIZES.matcher(size);
-            if (!sizes.matches()) {
-                return ModelSize.parse(size).config(ModelEdition.SPRING_2025, context);
-            }
-            return TransformerConfig.builder()
-                    .edition(ModelEdition.SPRING_2025)
-                    .contextLength(context)
-                    .dModel(Integer.parseInt(sizes.group(1)))
-                    .dFf(Integer.parseInt(sizes.group(2)))
-                    .numLayers(Integer.parseInt(sizes.group(3)))
-                    .numHeads(Integer.parseInt(sizes.group(4)))
-                    .vocabSize(Integer.parseInt(sizes.group(5)))
-                    .build();
         }
 
         private double measured(String metric) {

@@ -21,13 +21,13 @@ public record TensorMemory(String name, String shape, DType dtype, long count, l
     private static final long SEGMENT_ROUNDING = 2 << 20;
     private static final long KEPT_REMAINDER = 1 << 20; // the rest of a segment is not split off up to this size
 
-    /** What a tensor is for; the categories of a memory plan. */
+    /** The use of a tensor: a category of a memory plan. */
     public enum TensorPurpose {
         /** Parameters, and autocast's casts of them. */
         PARAMETERS,
         GRADIENTS,
         OPTIMIZER_STATE,
-        /** What the blocks save for the backward pass, and temporary tensors of both passes. */
+        /** Tensors that the blocks save for the backward pass, and temporary tensors of both passes. */
         ACTIVATIONS,
         LOGITS_AND_LOSS,
         /** Memory that libraries take from PyTorch's allocator. */

@@ -45,7 +45,7 @@ public class WidgetProtocolTest {
     private ZMQ.Socket shell;
     private ZMQ.Socket published;
 
-    /** What the client knows of each open widget. */
+    /** The state of each open widget as the client received it. */
     private final Map<String, JsonObject> states = new LinkedHashMap<>();
 
     @BeforeAll

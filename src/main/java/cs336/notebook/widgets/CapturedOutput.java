@@ -14,7 +14,7 @@ import java.util.Locale;
 import java.util.concurrent.Callable;
 
 /**
- * What a task printed, and what it returned or threw.
+ * The output of a task, with its value or its exception.
  *
  * @param value the returned value; null if there is none
  * @param error null if the task returned

@@ -233,15 +233,4 @@ public abstract class Control<T> extends Widget {
         }
         throw new IllegalArgumentException("the value must be a number, not " + sent);
     }
-
-    /** Returns the step of a slider that is nearest to a value of the browser, whose text field ignores steps. */
-    static int nearest(JsonElement sent, double min, double step, int count) {
-        double value = number(sent);
-        double max = min + (count - 1) * step;
-        double tolerance = step * 1e-6;
-        if (value < min - tolerance || value > max + tolerance) {
-            throw new IllegalArgumentException("the value must be between " + min + " and " + max + ", not " + sent);
-        }
-        return (int) Math.round((value - min) / step);
-    }
 }

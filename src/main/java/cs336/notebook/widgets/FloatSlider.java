@@ -1,12 +1,9 @@
 package cs336.notebook.widgets;
 
-import com.google.gson.JsonElement;
-import com.google.gson.JsonObject;
-import com.google.gson.JsonPrimitive;
 import java.math.BigDecimal;
 
 /** A slider over evenly spaced numbers. */
-public final class FloatSlider extends Control<Double> {
+public final class FloatSlider extends NumberSlider<Double> {
     /** Covers the rounding error of the number of steps. */
     private static final double ROUNDING = 1e-9;
 
@@ -25,7 +22,7 @@ public final class FloatSlider extends Control<Double> {
      * @throws IllegalArgumentException if there are fewer than two values or more than a million
      */
     public FloatSlider(String label, double min, double max, double step) {
-        super(label, "SliderStyleModel");
+        super(label, "FloatSlider");
         double steps = (max - min) / step + ROUNDING;
         if (!(step > 0 && steps >= 1 && steps < MOST_VALUES)) {
             throw new IllegalArgumentException("the slider \"" + label
@@ -75,36 +72,12 @@ public final class FloatSlider extends Control<Double> {
     }
 
     @Override
-    String key() {
-        return "value";
+    Double step() {
+        return step;
     }
 
     @Override
-    JsonPrimitive wire(int index) {
-        return new JsonPrimitive(choice(index));
-    }
-
-    @Override
-    int received(JsonElement sent) {
-        return nearest(sent, min, step, count);
-    }
-
-    @Override
-    JsonObject ownState() {
-        JsonObject state = visible(CONTROLS, VERSION, "FloatSlider");
-        state.addProperty("min", min);
-        state.addProperty("max", choice(count - 1));
-        state.addProperty("step", step);
-        state.addProperty("orientation", "horizontal");
-        state.addProperty("readout", true);
-        state.addProperty("readout_format", "." + decimals + "f");
-        state.addProperty("continuous_update", true);
-        state.addProperty("behavior", "drag-tap");
-        return state;
-    }
-
-    @Override
-    String input(int selected) {
-        return range(selected);
+    String readoutFormat() {
+        return "." + decimals + "f";
     }
 }

@@ -1,11 +1,7 @@
 package cs336.notebook.widgets;
 
-import com.google.gson.JsonElement;
-import com.google.gson.JsonObject;
-import com.google.gson.JsonPrimitive;
-
 /** A slider over whole numbers. */
-public final class IntSlider extends Control<Integer> {
+public final class IntSlider extends NumberSlider<Integer> {
     private final int min;
     private final int step;
     private final int count;
@@ -18,7 +14,7 @@ public final class IntSlider extends Control<Integer> {
      * @throws IllegalArgumentException if there are fewer than two values
      */
     public IntSlider(String label, int min, int max, int step) {
-        super(label, "SliderStyleModel");
+        super(label, "IntSlider");
         if (step < 1 || (long) min + step > max) {
             throw new IllegalArgumentException("the slider \"" + label
                     + "\" needs step ≥ 1 and max ≥ min + step, not min " + min + ", max " + max + ", step " + step);
@@ -56,36 +52,12 @@ public final class IntSlider extends Control<Integer> {
     }
 
     @Override
-    String key() {
-        return "value";
+    Integer step() {
+        return step;
     }
 
     @Override
-    JsonPrimitive wire(int index) {
-        return new JsonPrimitive(choice(index));
-    }
-
-    @Override
-    int received(JsonElement sent) {
-        return nearest(sent, min, step, count);
-    }
-
-    @Override
-    JsonObject ownState() {
-        JsonObject state = visible(CONTROLS, VERSION, "IntSlider");
-        state.addProperty("min", min);
-        state.addProperty("max", choice(count - 1));
-        state.addProperty("step", step);
-        state.addProperty("orientation", "horizontal");
-        state.addProperty("readout", true);
-        state.addProperty("readout_format", "d");
-        state.addProperty("continuous_update", true);
-        state.addProperty("behavior", "drag-tap");
-        return state;
-    }
-
-    @Override
-    String input(int selected) {
-        return range(selected);
+    String readoutFormat() {
+        return "d";
     }
 }

@@ -7,16 +7,12 @@ import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
-import cs336.basics.ModelEdition;
-import cs336.basics.TransformerConfig;
-import cs336.basics.TransformerLM;
 import cs336.bench.MemoryGrowth;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.Backward;
-import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.MemoryStats;
@@ -41,23 +37,9 @@ class FsdpGpuMemoryTest {
         @Override
         public ArrayList<long[]> run(ProcessGroup group, Integer steps) throws InterruptedException {
             Device device = group.device();
-            var config = TransformerConfig.builder()
-                    .edition(ModelEdition.SPRING_2025)
-                    .vocabSize(17)
-                    .contextLength(6)
-                    .dModel(8)
-                    .numLayers(2)
-                    .numHeads(2)
-                    .dFf(16)
-                    .normalization("rmsnorm")
-                    .attention("plain")
-                    .build();
             var samples = new ArrayList<long[]>();
             Batches batches = Batches.random(17, 2, 6, device, group.rank());
-            try (var fsdp = FullyShardedDataParallel.construct(
-                            () -> new TransformerLM(config, device),
-                            group,
-                            FsdpSettings.standard().withComputeDtype(DType.BFLOAT16));
+            try (var fsdp = FullyShardedDataParallelTest.tiny(group);
                     var module = fsdp.module();
                     var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(1e-3))) {
                 for (int step = 1; step <= steps; step++) {

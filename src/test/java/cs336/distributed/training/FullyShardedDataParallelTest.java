@@ -82,6 +82,25 @@ class FullyShardedDataParallelTest {
         return RankChecks.on(launcher.timeout(Duration.ofSeconds(20)), FsdpChecks.class, task, SEED);
     }
 
+    /** Creates a tiny model on the group's device that computes in bf16. */
+    static FullyShardedDataParallel tiny(ProcessGroup group) {
+        var config = TransformerConfig.builder()
+                .edition(ModelEdition.SPRING_2025)
+                .vocabSize(17)
+                .contextLength(6)
+                .dModel(8)
+                .numLayers(2)
+                .numHeads(2)
+                .dFf(16)
+                .normalization("rmsnorm")
+                .attention("plain")
+                .build();
+        return FullyShardedDataParallel.construct(
+                () -> new TransformerLM(config, group.device()),
+                group,
+                FsdpSettings.standard().withComputeDtype(DType.BFLOAT16));
+    }
+
     /** Training steps of a group of one rank. */
     static final class FsdpSteps implements MemoryGrowth.Work {
         private final Batches batches = Batches.random(17, 2, 6, Device.cpu(), 1);
@@ -92,21 +111,7 @@ class FullyShardedDataParallelTest {
             Path store = Files.createTempDirectory("store").resolve("file");
             var group =
                     ProcessGroup.join(World.local(0, 1, 29_500), CollectiveBackend.GLOO, Duration.ofSeconds(20), store);
-            var config = TransformerConfig.builder()
-                    .edition(ModelEdition.SPRING_2025)
-                    .vocabSize(17)
-                    .contextLength(6)
-                    .dModel(8)
-                    .numLayers(2)
-                    .numHeads(2)
-                    .dFf(16)
-                    .normalization("rmsnorm")
-                    .attention("plain")
-                    .build();
-            fsdp = FullyShardedDataParallel.construct(
-                    () -> new TransformerLM(config, Device.cpu()),
-                    group,
-                    FsdpSettings.standard().withComputeDtype(DType.BFLOAT16));
+            fsdp = tiny(group);
             optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(1e-3));
         }
 
