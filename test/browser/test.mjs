@@ -47,6 +47,9 @@ try {
       await parts[name]();
     } catch (e) {
       check(`${name}: ends`, false, e.message.split('\n').slice(0, 3).join(' '));
+      for (const page of browser.contexts().flatMap(context => context.pages())) {
+        await screenshot(page, `${name}-failed`).then(() => page.close(), () => {});
+      }
     }
   }
 } finally {
@@ -436,16 +439,16 @@ async function dark() {
     skip('dark theme', 'it needs JupyterLab and part 08');
     return;
   }
-  const setting = path.join(results, 'settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings');
-  fs.writeFileSync(setting, JSON.stringify({ theme: 'JupyterLab Dark' }));
   const frontEnd = await open(file);
+  await frontEnd.menu('Settings', 'Theme', 'JupyterLab Dark');
+  await frontEnd.page.waitForSelector('body[data-jp-theme-light=false]').catch(() => {});
   const light = await frontEnd.page.evaluate(() => document.body.dataset.jpThemeLight);
   check('dark theme: it is dark', light === 'false');
   const filtered = await frontEnd.page.locator(`${FrontEnd.outputs} .cs336-figure`).evaluateAll(all => all.every(f => getComputedStyle(f).filter !== 'none'));
   check('dark theme: figures are dark', filtered);
   await screenshots(frontEnd, 'dark-08');
+  await frontEnd.menu('Settings', 'Theme', 'JupyterLab Light');
   await close(frontEnd);
-  fs.rmSync(setting);
 }
 
 /** The website on a phone. */
