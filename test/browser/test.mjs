@@ -18,7 +18,7 @@ const phone = 390;
 const startLimit = 2_000;
 const completionLimit = 150;
 const parts = {
-  start, interrupt, insight, times,
+  start, interrupt, insight, values, times,
   '00': () => notebook('00'), '01': () => notebook('01'), '08': () => notebook('08'), 11: () => notebook('11'),
   untrusted, dark, site,
 };
@@ -47,6 +47,9 @@ try {
       await parts[name]();
     } catch (e) {
       check(`${name}: ends`, false, e.message.split('\n').slice(0, 3).join(' '));
+      for (const page of browser.contexts().flatMap(context => context.pages())) {
+        await screenshot(page, `${name}-failed`).then(() => page.close(), () => {});
+      }
     }
   }
 } finally {
@@ -261,6 +264,36 @@ async function insight() {
   await close(frontEnd);
 }
 
+/** What cells show: values, magics, errors, prints of threads, progress. */
+async function values() {
+  const cells = [
+    ['new TransformerLM(TransformerConfig.builder().vocabSize(100).contextLength(16).dModel(32).numLayers(2).numHeads(2).dFf(64).build(), Device.best())',
+      'a model is a tree with shapes and a total', /TransformerLM[\s\S]*Linear[\s\S]*parameters/],
+    ['torch.ones(3, 4)', 'a small tensor shows all its values', /values\s+(\[*1\.000[\],\s]*){12}/],
+    ['torch.ones(2, 3).matmul(torch.ones(2, 3))', 'an error of libtorch has no C++ frames', /^(?![\s\S]*(Exception raised from|frame #))[\s\S]*cannot be multiplied/],
+    ['System.exit(3)', 'System.exit is an exception', /System\.exit|exit/],
+    ['%time Thread.sleep(10);', '%time shows a time', /\d\s*(ms|s)\b/],
+    ['!echo shown by a shell', 'a shell command shows its output', /^shown by a shell/],
+    ['%matplotlib inline', 'an unknown magic is named', /matplotlib/],
+    ['for (int step : Progress.of(20, "training")) {\n    Thread.sleep(5);\n}', 'Progress shows one line', /^[^\n]*training[^\n]*20[^\n]*$/],
+    ['new Thread(() -> {\n    try {\n        Thread.sleep(1_000);\n    } catch (InterruptedException e) {\n    }\n    System.out.println("printed later");\n}).start();',
+      'a print of a thread after the end of its cell is shown', /printed later/],
+  ];
+  scratch('values.ipynb', cells.map(([source]) => source));
+  const frontEnd = await open('values.ipynb');
+  for (let i = 0; i < cells.length; i++) {
+    await frontEnd.run(i);
+    await finished(frontEnd, 60_000, prompts => [prompts[i]]);
+  }
+  await frontEnd.page.waitForTimeout(3_000);
+  for (const [i, [, what, shows]] of cells.entries()) {
+    const shown = await text(frontEnd, i);
+    check(what, shows.test(shown), shown.replace(/\s+/g, ' ').slice(0, 120));
+  }
+  await screenshots(frontEnd, 'values');
+  await close(frontEnd);
+}
+
 /** Times of the kernel, through Jupyter's server. The least of three tries counts, because other programs may disturb one. */
 async function times() {
   let first = Infinity;
@@ -338,6 +371,7 @@ async function notebook(prefix) {
     await look(frontEnd, `${prefix} at ${width}`);
     await screenshots(frontEnd, `${prefix}-${width}`);
   }
+  await hover(frontEnd, prefix);
   await slider(frontEnd, prefix);
   await frontEnd.save();
   await close(frontEnd);
@@ -374,6 +408,37 @@ async function look(frontEnd, what) {
   check(`${what}: figures are shown`, seen.empty.length === 0, `${seen.figures} figures ${seen.empty.join(' | ')}`.trim());
   check(`${what}: figures are not cut off`, seen.cut.length === 0, seen.cut.join(' | '));
   check(`${what}: no output scrolls sideways`, seen.wide.length === 0, seen.wide.join(' | '));
+}
+
+/** Moves the pointer over the figures until one shows a value, and drags over that one, which zooms. */
+async function hover(frontEnd, prefix) {
+  const { page } = frontEnd;
+  const figures = page.locator(`${FrontEnd.outputs} .cs336-live`);
+  const shown = new Set();
+  for (let i = 0; i < await figures.count(); i++) {
+    await figures.nth(i).scrollIntoViewIfNeeded();
+    const { x, y, width, height } = await figures.nth(i).boundingBox();
+    for (let step = 0; step < 60; step++) {
+      await page.mouse.move(x + width * (0.1 + 0.8 * (step % 12) / 12), y + height * (0.2 + 0.12 * Math.floor(step / 12)));
+      const tip = figures.nth(i).locator('.cs336-tip');
+      if (await tip.isVisible()) {
+        shown.add(await tip.innerText());
+        break;
+      }
+    }
+    if (shown.size === 1) {
+      await screenshot(page, `${prefix}-hover`);
+      await page.mouse.move(x + width * 0.3, y + height * 0.3);
+      await page.mouse.down();
+      await page.mouse.move(x + width * 0.6, y + height * 0.6, { steps: 4 });
+      await page.mouse.up();
+      check(`${prefix}: a drag over a figure zooms in`, await figures.nth(i).locator('button').isVisible());
+      await screenshot(page, `${prefix}-zoomed`);
+      await figures.nth(i).locator('button').click();
+    }
+  }
+  const texts = [...shown].map(text => text.replace(/\s+/g, ' '));
+  check(`${prefix}: figures show values at the pointer`, shown.size > 0, `${texts.length} of ${await figures.count()}: ${texts[0]}`);
 }
 
 /** Moves the first slider of a notebook, if there is one. */
@@ -436,16 +501,16 @@ async function dark() {
     skip('dark theme', 'it needs JupyterLab and part 08');
     return;
   }
-  const setting = path.join(results, 'settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings');
-  fs.writeFileSync(setting, JSON.stringify({ theme: 'JupyterLab Dark' }));
   const frontEnd = await open(file);
+  await frontEnd.menu('Settings', 'Theme', 'JupyterLab Dark');
+  await frontEnd.page.waitForSelector('body[data-jp-theme-light=false]').catch(() => {});
   const light = await frontEnd.page.evaluate(() => document.body.dataset.jpThemeLight);
   check('dark theme: it is dark', light === 'false');
   const filtered = await frontEnd.page.locator(`${FrontEnd.outputs} .cs336-figure`).evaluateAll(all => all.every(f => getComputedStyle(f).filter !== 'none'));
   check('dark theme: figures are dark', filtered);
   await screenshots(frontEnd, 'dark-08');
+  await frontEnd.menu('Settings', 'Theme', 'JupyterLab Light');
   await close(frontEnd);
-  fs.rmSync(setting);
 }
 
 /** The website on a phone. */

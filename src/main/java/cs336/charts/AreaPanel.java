@@ -23,6 +23,11 @@ public final class AreaPanel extends XYChart {
     private final List<AxisSpan> spans;
     private final List<Mark.ReferenceLine> referenceLines;
 
+    private List<String> names = List.of();
+    private double[] positions = {};
+    private double[][] heights = {};
+    private String unit = "";
+
     /** A labelled interval of the horizontal axis, in data units. */
     public record AxisSpan(String name, double from, double until) {}
 
@@ -41,8 +46,13 @@ public final class AreaPanel extends XYChart {
      *
      * @param names names of the areas, from bottom to top
      * @param heights heights of the areas, [names.size()][x.length]
+     * @param unit unit of the heights
      */
-    public void stack(List<String> names, double[] x, double[][] heights) {
+    public void stack(List<String> names, double[] x, double[][] heights, String unit) {
+        this.names = names;
+        this.positions = x;
+        this.heights = heights;
+        this.unit = unit;
         double[][] tops = new double[heights.length][x.length];
         for (int layer = 0; layer < heights.length; layer++) {
             for (int i = 0; i < x.length; i++) {
@@ -70,9 +80,34 @@ public final class AreaPanel extends XYChart {
                     new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
             frame.paint(g, withNames, scale.ticks(this, area.getWidth(), 60));
             paintStretches(g);
+            addHoverTexts(g);
             Mark.drawReferenceLines(g, referenceLines, this, area);
             g.translate(0, -NAMES);
         });
+    }
+
+    /** Adds a text with the heights of all areas to the column around each x. */
+    private void addHoverTexts(Graphics2D g) {
+        Rectangle2D area = plot.getBounds();
+        for (int i = 0; i < positions.length; i++) {
+            double at = positions[i];
+            double from = getScreenXFromChart(i == 0 ? at : (positions[i - 1] + at) / 2);
+            double until = getScreenXFromChart(i == positions.length - 1 ? at : (at + positions[i + 1]) / 2);
+            var lines = new ArrayList<String>();
+            spans.stream()
+                    .filter(span -> at >= span.from() && at < span.until())
+                    .forEach(span -> lines.add(span.name()));
+            double total = 0;
+            for (int layer = heights.length - 1; layer >= 0; layer--) {
+                total += heights[layer][i];
+                if (heights[layer][i] > 0) {
+                    lines.add(names.get(layer) + ": " + ChartStyle.rounded(heights[layer][i]) + " " + unit);
+                }
+            }
+            lines.add("total: " + ChartStyle.rounded(total) + " " + unit);
+            var column = new Rectangle2D.Double(from, area.getY(), until - from, area.getHeight());
+            HoverTexts.add(g, column, String.join("\n", lines));
+        }
     }
 
     /**

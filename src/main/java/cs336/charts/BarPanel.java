@@ -2,6 +2,7 @@ package cs336.charts;
 
 import java.awt.Color;
 import java.awt.Graphics2D;
+import java.awt.geom.Rectangle2D;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -52,12 +53,36 @@ final class BarPanel extends CategoryChart {
             }
             frame.paint(g, plot.getBounds(), ticks);
             paintErrorBarsAndNotes(g);
+            addHoverTexts(g);
             Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
         });
     }
 
     private double groupWidth() {
         return plot.getBounds().getWidth() / categories.size();
+    }
+
+    /** Adds a text to each bar. */
+    private void addHoverTexts(Graphics2D g) {
+        double fill = getStyler().getAvailableSpaceFill();
+        boolean stacked = getStyler().isStacked();
+        double wide = groupWidth() * fill / (stacked ? 1 : measured.size());
+        double[] below = new double[categories.size()];
+        int s = 0;
+        for (Mark.MeasuredValue[] values : measured.values()) {
+            for (int i = 0; i < values.length; i++) {
+                if (Double.isNaN(values[i].value())) {
+                    continue;
+                }
+                double x = plot.getBounds().getX() + groupWidth() * (i + (1 - fill) / 2) + (stacked ? 0 : wide * s);
+                double from = getScreenYFromChart(Math.max(below[i], range.min()));
+                double to = getScreenYFromChart(below[i] + values[i].value());
+                var bar = new Rectangle2D.Double(x, Math.min(from, to), wide, Math.abs(to - from));
+                HoverTexts.add(g, bar, values[i].text());
+                below[i] += stacked ? values[i].value() : 0;
+            }
+            s++;
+        }
     }
 
     private void paintErrorBarsAndNotes(Graphics2D g) {

@@ -8,6 +8,8 @@ import java.awt.Shape;
 import java.awt.font.FontRenderContext;
 import java.awt.font.TextLayout;
 import java.awt.geom.AffineTransform;
+import java.math.BigDecimal;
+import java.math.MathContext;
 import java.text.DecimalFormat;
 import java.text.DecimalFormatSymbols;
 import java.util.List;
@@ -162,6 +164,13 @@ public final class ChartStyle {
             return new DecimalFormat("0.##E0", SYMBOLS).format(value).replace('E', 'e');
         }
         return new DecimalFormat(Math.abs(value) < 1e4 ? "0.#####" : "#,##0.##", SYMBOLS).format(value);
+    }
+
+    /** Formats a number with four significant digits. */
+    public static String rounded(double value) {
+        return Double.isFinite(value)
+                ? number(new BigDecimal(value, new MathContext(4)).doubleValue())
+                : String.valueOf(value);
     }
 
     /** Returns the advance width of a text in drawing units. */

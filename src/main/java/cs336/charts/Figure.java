@@ -135,6 +135,19 @@ public final class Figure {
         }
     }
 
+    /** Returns the texts that a browser shows at the marks of the figure. */
+    public HoverTexts hoverTexts() {
+        var texts = new HoverTexts(width * ChartStyle.UNITS, height * ChartStyle.UNITS);
+        Graphics2D g = new BufferedImage(1, 1, BufferedImage.TYPE_INT_RGB).createGraphics();
+        try {
+            texts.collectFrom(g);
+            paint(g);
+        } finally {
+            g.dispose();
+        }
+        return texts;
+    }
+
     /** Writes {@code <name>.svg} into a folder, which is created if missing, and returns its path. */
     public Path save(Path folder) {
         try {

@@ -74,7 +74,7 @@ final class LinePanel extends XYChart {
         frame.paintPanel(g, width, height, plotHeight -> {
             super.paint(g, width - (int) Math.ceil(labelWidth()), plotHeight);
             frame.paint(g, plot.getBounds(), scale.ticks(this, plot.getBounds().getWidth(), 50));
-            paintErrorBars(g);
+            paintErrorBarsAndTexts(g);
             Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
             if (labelled) {
                 paintLabels(g);
@@ -82,12 +82,13 @@ final class LinePanel extends XYChart {
         });
     }
 
-    private void paintErrorBars(Graphics2D g) {
+    private void paintErrorBarsAndTexts(Graphics2D g) {
         measured.forEach((name, values) -> {
             XYSeries series = seriesMap.get(name);
             for (int i = 0; i < values.length; i++) {
+                double x = getScreenXFromChart(series.getXData()[i]);
+                HoverTexts.addPoint(g, x, getScreenYFromChart(values[i].value()), values[i].text());
                 if (values[i].error() > 0) {
-                    double x = getScreenXFromChart(series.getXData()[i]);
                     Mark.drawErrorBar(g, this, range, series.getLineColor(), x, values[i]);
                 }
             }

@@ -17,8 +17,9 @@ public final class Mark {
      *
      * @param value centre of the error bar
      * @param error half the length of the error bar; NaN or 0 for none
+     * @param text the hover text; null for none
      */
-    record MeasuredValue(double value, double error) {
+    record MeasuredValue(double value, double error, String text) {
         double low() {
             return error > 0 ? value - error : value;
         }

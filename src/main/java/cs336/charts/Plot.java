@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.DoubleStream;
 import java.util.stream.Stream;
 import org.knowm.xchart.internal.chartpart.AxesChart;
@@ -232,7 +233,8 @@ public final class Plot {
             }
             var point = new PlottedPoint(
                     kind == ChartKind.BAR ? Double.NaN : number(row, x),
-                    new MeasuredValue(value, error == null ? Double.NaN : number(row, error)),
+                    new MeasuredValue(
+                            value, error == null ? Double.NaN : number(row, error), hoverText(row, panel, series, at)),
                     status.equals("ok") ? null : status.toUpperCase(Locale.ROOT));
             PlottedPoint before = points.computeIfAbsent(panel, p -> new LinkedHashMap<>())
                     .computeIfAbsent(series, s -> new LinkedHashMap<>())
@@ -245,6 +247,27 @@ public final class Plot {
             }
         }
         return points;
+    }
+
+    /** Returns the case of a row, its value, and where it was measured if the table says so. */
+    private String hoverText(Row row, String panel, String series, String at) {
+        var lines = new ArrayList<String>();
+        lines.add(joined(", ", shown(panel), shown(series)));
+        lines.add(joined(": ", xTitle, kind == ChartKind.BAR ? shown(at) : ChartStyle.number(number(row, x))));
+        String deviation = error == null ? "" : "± " + ChartStyle.rounded(number(row, error));
+        lines.add(joined(": ", yTitle, joined(" ", ChartStyle.rounded(number(row, y)), deviation)));
+        lines.add(joined(
+                ", ", measured(row, "device", ""), measured(row, "commit", "commit "), measured(row, "date", "")));
+        return joined("\n", lines.toArray(String[]::new));
+    }
+
+    private static String joined(String separator, String... parts) {
+        return Stream.of(parts).filter(part -> !part.isBlank()).collect(Collectors.joining(separator));
+    }
+
+    private String measured(Row row, String column, String before) {
+        String value = table.containsColumn(column) ? text(row, column) : "";
+        return value.isEmpty() ? "" : before + value;
     }
 
     private AxisRange valueRange(Map<String, Map<String, Map<String, PlottedPoint>>> points) {
@@ -325,7 +348,7 @@ public final class Plot {
             var notes = new String[categories.size()];
             for (int c = 0; c < values.length; c++) {
                 PlottedPoint point = at.get(categories.get(c));
-                values[c] = point == null ? new MeasuredValue(stacked ? 0 : Double.NaN, Double.NaN) : point.y();
+                values[c] = point == null ? new MeasuredValue(stacked ? 0 : Double.NaN, Double.NaN, null) : point.y();
                 notes[c] = point == null ? null : point.note();
             }
             chart.add(by == null ? yTitle : shown.get(s), s, values, notes);

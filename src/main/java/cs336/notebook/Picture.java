@@ -30,9 +30,10 @@ import org.knowm.xchart.internal.chartpart.Chart;
  * @param description the text alternative
  * @param svg draws the SVG document; null if there is none
  * @param png draws the PNG file
+ * @param live draws the scripts that show values at the pointer and zoom; null if there are none
  * @param density the number of PNG pixels per CSS pixel
  */
-record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, int density) {
+record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, Supplier<String> live, int density) {
     private static final int SHARP = 2;
     private static final int WIDTH_IN_PNG = 16;
     private static final int HEIGHT_IN_PNG = 20;
@@ -45,26 +46,31 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
 
     /** Returns a picture of a figure of this project. */
     static Picture of(Figure figure) {
-        return new Picture(figure.description(), figure::svg, () -> figure.png(SHARP), SHARP);
+        return new Picture(
+                figure.description(),
+                figure::svg,
+                () -> figure.png(SHARP),
+                () -> figure.hoverTexts().scripts(),
+                SHARP);
     }
 
     /** Returns a picture of a chart as XChart draws it. */
     static Picture of(Chart<?, ?> chart) {
         String title = chart.getTitle() == null ? "" : chart.getTitle();
         return new Picture(
-                title.isBlank() ? "chart" : "chart \"" + title + "\"", () -> svg(chart), () -> png(chart), SHARP);
+                title.isBlank() ? "chart" : "chart \"" + title + "\"", () -> svg(chart), () -> png(chart), null, SHARP);
     }
 
     /** Returns a picture of a raster image, without SVG. */
     static Picture of(RenderedImage image) {
-        return new Picture("image, " + image.getWidth() + " × " + image.getHeight(), null, () -> png(image), 1);
+        return new Picture("image, " + image.getWidth() + " × " + image.getHeight(), null, () -> png(image), null, 1);
     }
 
     void renderTo(RenderContext to) {
         to.getOutputContainer().putText(description);
         if (svg != null) {
             to.renderIfRequested(MIMEType.IMAGE_SVG, svg::get);
-            to.renderIfRequested(MIMEType.TEXT_HTML, () -> STYLE + image(description, svg.get()));
+            to.renderIfRequested(MIMEType.TEXT_HTML, () -> STYLE + html());
         }
         to.renderIfRequested(MIMEType.IMAGE_PNG, (type, data) -> {
             byte[] content = png.get();
@@ -73,6 +79,14 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, i
                     "width", header.getInt(WIDTH_IN_PNG) / density, "height", header.getInt(HEIGHT_IN_PNG) / density);
             data.putData(type, Base64.getEncoder().encodeToString(content), size);
         });
+    }
+
+    private String html() {
+        String image = image(description, svg.get());
+        return live == null
+                ? image
+                : "<div class=\"cs336-live\" style=\"position: relative; display: inline-block; max-width: 100%\">"
+                        + image + live.get() + "</div>";
     }
 
     /** Returns an HTML image that shrinks with the page. */

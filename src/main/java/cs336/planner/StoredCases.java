@@ -14,12 +14,15 @@ import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.units.Bytes;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -45,7 +48,11 @@ public final class StoredCases {
     private static final Set<String> NORMALIZATIONS = Set.of("rmsnorm-fused", "layernorm");
     private static final Set<String> ATTENTIONS = Set.of("flash", "sdpa");
 
+    private static final Map<Path, CasesOfFile> READ = new ConcurrentHashMap<>();
+
     private StoredCases() {}
+
+    private record CasesOfFile(FileTime modified, List<StoredCase> cases) {}
 
     /** The way in which the operators of a stored case were launched. */
     public enum Launching {
@@ -84,9 +91,9 @@ public final class StoredCases {
     public static List<StoredCase> all() throws IOException {
         var cases = new ArrayList<StoredCase>();
         for (String file : ONE_GPU.keySet().stream().sorted().toList()) {
-            read(ONE_GPU.get(file), file, "peak-memory", cases);
+            cases.addAll(of(ONE_GPU.get(file), file, "peak-memory"));
         }
-        read(FSDP_MACHINE, FSDP, "peak", cases);
+        cases.addAll(of(FSDP_MACHINE, FSDP, "peak"));
         return cases;
     }
 
@@ -117,8 +124,20 @@ public final class StoredCases {
         return Tables.of(StoredRow.class, rows).setName("stored measurements");
     }
 
-    private static void read(String machine, String file, String peak, List<StoredCase> cases) throws IOException {
+    /** Returns the cases of a file, which is read again only after it has changed. */
+    private static List<StoredCase> of(String machine, String file, String peak) throws IOException {
         Path path = Project.path("data/measurements/" + machine + "/" + file + ".csv");
+        FileTime modified = Files.getLastModifiedTime(path);
+        CasesOfFile known = READ.get(path);
+        if (known == null || !known.modified.equals(modified)) {
+            known = new CasesOfFile(modified, read(path, file, peak));
+            READ.put(path, known);
+        }
+        return known.cases;
+    }
+
+    private static List<StoredCase> read(Path path, String file, String peak) throws IOException {
+        var cases = new ArrayList<StoredCase>();
         Table table = Measurements.read(path);
         int parameters = table.columnIndex("metric"); // columns before it identify the case
         Map<List<String>, List<Row>> grouped = new LinkedHashMap<>();
@@ -150,6 +169,7 @@ public final class StoredCases {
             }
             cases.add(new StoredCase(file, plan, launching(rows.get(0)), peakBytes, stepMs, outOfMemory));
         }
+        return List.copyOf(cases);
     }
 
     private static String text(Row row, String column) {

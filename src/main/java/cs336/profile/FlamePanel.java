@@ -1,6 +1,7 @@
 package cs336.profile;
 
 import cs336.charts.ChartStyle;
+import cs336.charts.HoverTexts;
 import java.awt.Color;
 import java.awt.Font;
 import java.awt.Graphics2D;
@@ -113,7 +114,9 @@ final class FlamePanel extends XYChart {
             double y = TOP + frame.depth() * ROW;
             int hue = HUES.get(frame.leaf() ? 2 : frame.name().contains("::") ? 1 : 0);
             g.setColor(tinted(hue, shade));
-            g.fill(new Rectangle2D.Double(x, y, wide, ROW - GAP));
+            var box = new Rectangle2D.Double(x, y, wide, ROW - GAP);
+            g.fill(box);
+            HoverTexts.add(g, box, frame.label() + "\n" + graph.amount(frame.value()));
             String label = frame.depth() == 0 ? frame.label() + ": " + graph.amount(frame.value()) : frame.label();
             ChartStyle.drawText(
                     g, fitted(label, wide - 2 * PADDING), font(), ChartStyle.INK, x + PADDING, y + BASELINE, 0);

@@ -3,6 +3,7 @@ package cs336.profile;
 import cs336.charts.ChartStyle;
 import cs336.charts.Frame;
 import cs336.charts.HorizontalScale;
+import cs336.charts.HoverTexts;
 import cs336.charts.Legend;
 import cs336.charts.Spacing;
 import java.awt.Color;
@@ -111,10 +112,22 @@ public final class TimelinePanel extends XYChart {
                             : ChartStyle.color(kinds.indexOf(bar.kind())));
             g.fill(new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP));
             painted = x + wide;
+            HoverTexts.add(g, new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP), hoverText(lane, bar));
             if (bar.kind() == null && ChartStyle.width(bar.name(), ChartStyle.smallFont()) <= wide - 2 * PADDING) {
                 double baseline = y + (row - ROW) / 2 + BASELINE;
                 ChartStyle.drawText(g, bar.name(), ChartStyle.smallFont(), ChartStyle.INK, x + PADDING, baseline, 0);
             }
         }
+    }
+
+    private static String hoverText(Timeline.Lane lane, Timeline.Bar bar) {
+        String name = bar.name().indexOf('<') >= 0 ? KernelName.brief(bar.name()) : bar.name();
+        return "%s\n%s\n%s ms, from %s ms to %s ms"
+                .formatted(
+                        name,
+                        lane.label(),
+                        ChartStyle.rounded(bar.end() - bar.start()),
+                        ChartStyle.rounded(bar.start()),
+                        ChartStyle.rounded(bar.end()));
     }
 }

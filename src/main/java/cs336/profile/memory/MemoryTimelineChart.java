@@ -121,7 +121,7 @@ public final class MemoryTimelineChart {
         styler.setXAxisMin(x[0]);
         styler.setXAxisMax(x[x.length - 1]);
         panel.setYAxisTitle(yTitle.isEmpty() ? "" : yTitle + " (" + symbol + ")");
-        panel.stack(names, x, heights);
+        panel.stack(names, x, heights, symbol);
         return panel;
     }
 
