@@ -60,9 +60,7 @@ final class Lowering {
                 replacements.put(replaced.overwrites().get(0), out);
             }
         }
-        List<View> outputs = new ArrayList<>();
-        program.outputs().forEach(view -> outputs.add(view == null ? null : replaced(view)));
-        return new Program(program.inputs(), program.constants(), List.copyOf(operations), outputs, size);
+        return program.withOperations(operations).withOutputs(this::replaced).withSize(size);
     }
 
     /** Appends the lowered operation, or returns false if there is no rule for it. */
@@ -224,7 +222,7 @@ final class Lowering {
                     .reduce(1, (a, b) -> a * b);
             emit(out, DIV, withShape(reduceWide(sum, x), sum, out.layout().shape()), constant(count));
         } else {
-            operations.add(new Operation(sum, List.of(x), List.of(out), List.of(), null, ""));
+            operations.add(Operation.of(sum, List.of(x), out));
         }
         return true;
     }
@@ -270,7 +268,7 @@ final class Lowering {
         if (sum == null) {
             return false;
         }
-        ProgramValue out = operation.outputs().get(0);
+        ProgramValue out = operation.output();
         Layout like = out.layout();
         View mean = mean(sum, x);
         View centered = wide(like, SUB, x, mean);
@@ -301,7 +299,7 @@ final class Lowering {
         if (leading == 0) {
             return false;
         }
-        ProgramValue dx = operation.outputs().get(0);
+        ProgramValue dx = operation.output();
         Layout like = dx.layout();
         View normalized = wide(like, MUL, wide(like, SUB, x, in.get(3)), in.get(4));
         View g = isNone(in.get(5)) ? dy : wide(like, MUL, dy, in.get(5));
@@ -313,7 +311,7 @@ final class Lowering {
         for (int i = 0; i < terms.size(); i++) {
             ProgramValue gradient = operation.outputs().get(1 + i);
             if (gradient != null) {
-                operations.add(new Operation(overAll, List.of(terms.get(i)), List.of(gradient), List.of(), null, ""));
+                operations.add(Operation.of(overAll, List.of(terms.get(i)), gradient));
             }
         }
         return true;
@@ -349,7 +347,7 @@ final class Lowering {
         if (logp.layout().shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
             return false;
         }
-        ProgramValue loss = operation.outputs().get(0);
+        ProgramValue loss = operation.output();
         ProgramValue count = operation.outputs().get(1);
         View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
         View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
@@ -358,10 +356,10 @@ final class Lowering {
                 Layout.contiguous(ofRow.layout().dtype(), target.layout().shape());
         View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
-        operations.add(new Operation(overRows, List.of(valid), List.of(count), List.of(), null, ""));
+        operations.add(Operation.of(overRows, List.of(valid), count));
         View sum = reduceWide(overRows, flat);
         Layout scalar = loss.layout();
-        emit(loss, DIV, wide(scalar, NEG, new View(sum.value(), scalar)), new View(count, count.layout()));
+        emit(loss, DIV, wide(scalar, NEG, new View(sum.value(), scalar)), new View(count));
         return true;
     }
 
@@ -401,7 +399,7 @@ final class Lowering {
         }
         ProgramValue real = newValue(out.layout().asReal());
         replacements.put(out, real);
-        View a = operation.reads().get(0);
+        View a = operation.input();
         View b = operation.reads().get(1);
         emit(
                 real,
@@ -440,8 +438,8 @@ final class Lowering {
             stride *= shape[order[i]];
         }
         ProgramValue out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
-        operations.add(new Operation(reduction, List.of(x), List.of(out), List.of(), null, ""));
-        return new View(out, out.layout());
+        operations.add(Operation.of(reduction, List.of(x), out));
+        return new View(out);
     }
 
     /** Returns a result with its reduced dimensions, or without them if the shape does not have them. */
@@ -474,8 +472,7 @@ final class Lowering {
             boolean isView = argument instanceof View;
             broadcast.add(isView ? broadcast((View) argument, out.layout().shape()) : argument);
         }
-        operations.add(
-                new Operation(new PointwiseOperator(function, device), broadcast, List.of(out), List.of(), null, ""));
+        operations.add(Operation.of(new PointwiseOperator(function, device), broadcast, out));
     }
 
     private static View broadcast(View view, long[] shape) {
@@ -483,8 +480,7 @@ final class Lowering {
     }
 
     private ProgramValue newValue(Layout layout) {
-        int id = size++;
-        return new ProgramValue(id, "%" + id, layout);
+        return new ProgramValue(size++, layout);
     }
 
     private static Constant constant(double number) {
@@ -525,12 +521,11 @@ final class Lowering {
      */
     private ProgramValue target(Operation operation) {
         if (operation.overwrites().isEmpty()) {
-            ProgramValue out =
-                    operation.outputs().isEmpty() ? null : operation.outputs().get(0);
+            ProgramValue out = operation.outputs().isEmpty() ? null : operation.output();
             return out != null && out.layout().isDense() && out.layout().offset() == 0 ? out : null;
         }
         ProgramValue end = operation.overwrites().get(0);
-        View written = operation.reads().isEmpty() ? null : operation.reads().get(0);
+        View written = operation.reads().isEmpty() ? null : operation.input();
         boolean whole = operation.overwrites().size() == 1
                 && operation.creates().size() == 1
                 && written != null
