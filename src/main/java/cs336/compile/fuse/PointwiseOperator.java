@@ -9,7 +9,6 @@ import cs336.compile.program.Operator;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
@@ -46,14 +45,10 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Layout out = operation.output().layout();
         DType compute = computeType(operation);
-        List<Tensor> in = new ArrayList<>();
-        for (Argument argument : operation.arguments()) {
-            if (argument instanceof View view) {
-                in.add(read.apply(view).to(compute.scalarType()));
-            } else {
-                in.add(scalar(argument).to(compute.scalarType()));
-            }
-        }
+        Tensor[] in = operation.arguments().stream()
+                .map(argument -> argument instanceof View view ? read.apply(view) : scalar(argument))
+                .map(tensor -> tensor.to(compute.scalarType()))
+                .toArray(Tensor[]::new);
         Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
         if (function == PointwiseFunction.INDEX) {
             result.copy_(torch.arange(new Scalar(out.shape()[out.shape().length - 1]), device.options(out.dtype())));
