@@ -46,10 +46,9 @@ record Access(List<Digit> digits, long offset) {
 
     /** Returns the access by which an operation writes its output; the iterations of a reduction are its results. */
     static Access ofOutput(Operation operation) {
-        Layout out = operation.outputs().get(0).layout();
+        Layout out = operation.output().layout();
         if (operation.operator() instanceof ReductionOperator reduction) {
-            out = reduction.withReducedDims(
-                    out, operation.reads().get(0).layout().shape().length);
+            out = reduction.withReducedDims(out, operation.input().layout().shape().length);
         }
         return of(out, iterationOrder(operation));
     }
@@ -63,7 +62,7 @@ record Access(List<Digit> digits, long offset) {
         Layout layout = operand.layout();
         Layout placed = ((Concatenation) concatenation.operator())
                 .parts(
-                        concatenation.outputs().get(0),
+                        concatenation.output(),
                         operands.stream().map(View::layout).toList())
                 .get(i)
                 .of(layout, layout.offset());
@@ -73,8 +72,8 @@ record Access(List<Digit> digits, long offset) {
     /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */
     static int[] iterationOrder(Operation operation) {
         return operation.operator() instanceof ReductionOperator reduction
-                ? reduction.iterationOrder(operation.reads().get(0).layout())
-                : operation.outputs().get(0).layout().storageOrder();
+                ? reduction.iterationOrder(operation.input().layout())
+                : operation.output().layout().storageOrder();
     }
 
     /** Returns whether iteration n reads element n. */

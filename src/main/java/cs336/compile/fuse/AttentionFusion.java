@@ -18,10 +18,8 @@ import cs336.torch.NoGrad;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import org.bytedeco.pytorch.LongOptional;
@@ -55,7 +53,7 @@ final class AttentionFusion {
     private final Program program;
     private final Device device;
     private final Set<ProgramValue> overwritten;
-    private final Set<ProgramValue> returned = new HashSet<>();
+    private final Set<ProgramValue> returned;
     private final Map<ProgramValue, Integer> producers = new HashMap<>();
     private final Map<ProgramValue, List<Integer>> readers = new HashMap<>();
     private final Map<Integer, List<Operation>> inserted = new HashMap<>(); // before the operation of this index
@@ -68,7 +66,7 @@ final class AttentionFusion {
         this.device = device;
         size = program.size();
         overwritten = Simplification.overwritten(program);
-        program.outputs().stream().filter(Objects::nonNull).forEach(view -> returned.add(view.value()));
+        returned = program.returned();
         for (int i = 0; i < program.operations().size(); i++) {
             for (ProgramValue created : program.operations().get(i).creates()) {
                 producers.put(created, i);
@@ -103,10 +101,8 @@ final class AttentionFusion {
             }
             operations.add(relocated(program.operations().get(i)));
         }
-        List<View> outputs = new ArrayList<>();
-        program.outputs().forEach(view -> outputs.add(view == null ? null : ofCopy(view)));
         return Simplification.withoutDeadOperations(
-                new Program(program.inputs(), program.constants(), operations, outputs, size));
+                program.withOperations(operations).withOutputs(this::ofCopy).withSize(size));
     }
 
     /** One plain attention of the program. Methods return false if an operator is not as the pattern says. */
@@ -174,8 +170,7 @@ final class AttentionFusion {
             if (!is(mul, "mul.Scalar") || overwritten.contains(scaled.value())) {
                 return false;
             }
-            q = composed(scaled, mul.outputs().get(0).layout(), (View)
-                    mul.arguments().get(0));
+            q = composed(scaled, mul.output().layout(), (View) mul.arguments().get(0));
             k = transposed(source(withLead((View) gemm.arguments().get(1)), false));
             scale = PointwiseOperator.number(mul.arguments().get(1));
             return q != null
@@ -186,7 +181,7 @@ final class AttentionFusion {
 
         /** Matches what reads the probabilities: the output alone, or also the backward pass. */
         private boolean matchesUsesOfP() {
-            ProgramValue p = softmax.outputs().get(0);
+            ProgramValue p = softmax.output();
             List<Operation> uses = uses(p);
             Operation gradS = null;
             for (Operation use : uses) {
@@ -228,9 +223,9 @@ final class AttentionFusion {
             if (!isGradP) {
                 return false;
             }
-            for (Operation use : uses(gradS.outputs().get(0))) {
+            for (Operation use : uses(gradS.output())) {
                 if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && scaledGradQ == null) {
-                    List<Operation> scalings = uses(use.outputs().get(0));
+                    List<Operation> scalings = uses(use.output());
                     scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
                     boolean isGradQ = is(scaledGradQ, "mul.Scalar")
                             && PointwiseOperator.number(scaledGradQ.arguments().get(1)) == scale
@@ -262,7 +257,7 @@ final class AttentionFusion {
                 stable &= operand == null || !overwritten.contains(operand.value());
             }
             for (Operation result : Arrays.asList(output, gradV, gradK, scaledGradQ)) {
-                stable &= result == null || isReplaceable(result.outputs().get(0));
+                stable &= result == null || isReplaceable(result.output());
             }
             return stable;
         }
@@ -277,7 +272,7 @@ final class AttentionFusion {
             if (found.isEmpty()) {
                 return;
             }
-            int start = producers.get(output.outputs().get(0));
+            int start = producers.get(output.output());
             View narrow = q.layout().dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
             List<View> outputs = call(start, softmax.source(), found.get().forward(), inputs);
@@ -287,10 +282,8 @@ final class AttentionFusion {
             }
             inputs.addAll(outputs);
             inputs.add(dO);
-            int first = producers.get(gradP.outputs().get(0));
-            first = gradV == null
-                    ? first
-                    : Math.min(first, producers.get(gradV.outputs().get(0)));
+            int first = producers.get(gradP.output());
+            first = gradV == null ? first : Math.min(first, producers.get(gradV.output()));
             List<View> gradients = call(first, softmax.source(), found.get().backward(), inputs);
             move(scaledGradQ, gradients.get(0));
             move(gradK, transposed(gradients.get(1)));
@@ -310,7 +303,7 @@ final class AttentionFusion {
                     ? new Layout(dtype, like.shape(), like.strides(), 0, false)
                     : Layout.contiguous(dtype, like.shape());
             ProgramValue narrow = newValue(dense);
-            insert(before, copy(narrow, q));
+            insert(before, PointwiseOperator.cast(q, narrow, device));
             return new View(narrow, dense);
         }
 
@@ -382,12 +375,11 @@ final class AttentionFusion {
     private static boolean isCopy(Operation operation) {
         return is(operation, "clone")
                 || is(operation, "_to_copy")
-                        && dtypeOf(operation)
-                                != operation.reads().get(0).layout().dtype();
+                        && dtypeOf(operation) != operation.input().layout().dtype();
     }
 
     private static DType dtypeOf(Operation operation) {
-        return operation.outputs().get(0).layout().dtype();
+        return operation.output().layout().dtype();
     }
 
     /** Returns the matrices of which a view is a cast or copy in the same order of elements. */
@@ -395,8 +387,8 @@ final class AttentionFusion {
         Operation copy = producer(view);
         boolean isCast = isCopy(copy)
                 && isWhole(view, view.layout().shape())
-                && isWhole(copy.reads().get(0), copy.reads().get(0).layout().shape());
-        return isCast ? beforeCasts(copy.reads().get(0)) : view;
+                && isWhole(copy.input(), copy.input().layout().shape());
+        return isCast ? beforeCasts(copy.input()) : view;
     }
 
     /** Returns the operations that read a value or its casts; with a null if the program returns one of them. */
@@ -408,12 +400,10 @@ final class AttentionFusion {
         for (int i : readers.getOrDefault(value, List.of())) {
             Operation reader = program.operations().get(i);
             boolean isCast = isCopy(reader)
-                    && reader.outputs().get(0).layout().isContiguous()
-                    && isWhole(
-                            reader.reads().get(0),
-                            reader.reads().get(0).layout().shape());
+                    && reader.output().layout().isContiguous()
+                    && isWhole(reader.input(), reader.input().layout().shape());
             if (isCast) {
-                uses.addAll(uses(reader.outputs().get(0)));
+                uses.addAll(uses(reader.output()));
             } else {
                 uses.add(reader);
             }
@@ -432,25 +422,19 @@ final class AttentionFusion {
         if (!isCopy(copy) || !throughCasts && is(copy, "_to_copy")) {
             return view;
         }
-        View from = copy.reads().get(0);
-        View read = composed(view, copy.outputs().get(0).layout(), from);
+        View from = copy.input();
+        View read = composed(view, copy.output().layout(), from);
         return read == null || overwritten.contains(from.value()) ? view : source(read, throughCasts);
     }
 
     // ---- rewriting
 
     private ProgramValue newValue(Layout layout) {
-        int id = size++;
-        return new ProgramValue(id, "%" + id, layout);
+        return new ProgramValue(size++, layout);
     }
 
     private void insert(int before, Operation operation) {
         inserted.computeIfAbsent(before, i -> new ArrayList<>()).add(operation);
-    }
-
-    private Operation copy(ProgramValue to, View from) {
-        var cast = new PointwiseOperator(PointwiseFunction.CAST, device);
-        return new Operation(cast, List.of(from), List.of(to), List.of(), null, "");
     }
 
     private List<View> call(int before, String source, JavaOperator operator, List<View> inputs) {
@@ -460,7 +444,7 @@ final class AttentionFusion {
                         .map(this::newValue)
                         .toList();
         insert(before, new Operation(new CallInJava(operator), List.copyOf(inputs), values, List.of(), null, source));
-        return values.stream().map(value -> new View(value, value.layout())).toList();
+        return values.stream().map(View::new).toList();
     }
 
     /** Runs an operator to see the layouts of its results. */
@@ -475,11 +459,7 @@ final class AttentionFusion {
     }
 
     private Tensor example(Layout layout) {
-        long end = layout.offset() + 1;
-        for (int i = 0; i < layout.shape().length; i++) {
-            end += (layout.shape()[i] - 1) * layout.strides()[i];
-        }
-        Tensor storage = torch.zeros(new long[] {end}, device.options(layout.dtype()));
+        Tensor storage = torch.zeros(new long[] {layout.end()}, device.options(layout.dtype()));
         return torch.as_strided(storage, layout.shape(), layout.strides(), new LongOptional(layout.offset()));
     }
 
@@ -488,10 +468,10 @@ final class AttentionFusion {
         if (result == null) {
             return;
         }
-        ProgramValue old = result.outputs().get(0);
+        ProgramValue old = result.output();
         ProgramValue copy =
                 newValue(Layout.contiguous(old.layout().dtype(), source.layout().shape()));
-        insert(producers.get(old), copy(copy, source));
+        insert(producers.get(old), PointwiseOperator.cast(source, copy, device));
         moved.put(old, new MovedResult(copy, source));
     }
 
@@ -504,7 +484,7 @@ final class AttentionFusion {
             return operation;
         }
         if (isCopy(operation)) {
-            return copy(operation.outputs().get(0), ofSource(operation.reads().get(0)));
+            return PointwiseOperator.cast(ofSource(operation.input()), operation.output(), device);
         }
         boolean isGemm = is(operation, "mm") || is(operation, "bmm");
         return operation.withViews(isGemm || is(operation, "cast") ? this::ofSource : this::ofCopy);

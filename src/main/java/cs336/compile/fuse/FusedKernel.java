@@ -48,8 +48,7 @@ final class FusedKernel implements Operator {
         this.device = device;
         this.outputs = outputs;
         inputs = group.inputs();
-        List<View> results =
-                outputs.stream().map(value -> new View(value, value.layout())).toList();
+        List<View> results = outputs.stream().map(View::new).toList();
         List<Operation> operations =
                 Stream.concat(group.members().stream(), concatenations.stream()).toList();
         int size = operations.stream()
@@ -68,11 +67,9 @@ final class FusedKernel implements Operator {
      */
     static Operation of(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
         var kernel = new FusedKernel(group, concatenations, outputs, device);
-        List<Argument> arguments = new ArrayList<>();
-        kernel.inputs.forEach(value -> arguments.add(new View(value, value.layout())));
         return new Operation(
                 kernel,
-                arguments,
+                kernel.inputs.stream().<Argument>map(View::new).toList(),
                 outputs,
                 List.of(),
                 null,

@@ -13,7 +13,6 @@ import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.PriorityQueue;
 import java.util.Set;
 
@@ -61,7 +60,7 @@ final class Fusion {
     private final Map<ProgramValue, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
     private final Map<ProgramValue, Integer> loads = new HashMap<>(); // the number of groups that load a value
     private final Set<ProgramValue> overwritten = new HashSet<>();
-    private final Set<ProgramValue> results = new HashSet<>(); // values that the program returns
+    private final Set<ProgramValue> results; // values that the program returns
     private final Map<ProgramValue, Operation> destinations; // the concatenation that a value is computed for
     private final Map<Operation, List<Node>> nodesOfDestination = new HashMap<>();
     private final Map<Node, List<Operation>> concatenations = new HashMap<>(); // that the kernel of a group stores
@@ -71,7 +70,7 @@ final class Fusion {
         this.program = program;
         this.device = device;
         size = program.size();
-        program.outputs().stream().filter(Objects::nonNull).forEach(view -> results.add(view.value()));
+        results = program.returned();
         program.operations()
                 .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
         destinations = destinations(program);
@@ -88,7 +87,7 @@ final class Fusion {
             boolean isPointwise = operation.operator() instanceof PointwiseOperator;
             Operation destination = operation.operator() instanceof Concatenation
                     ? operation
-                    : isPointwise ? destinations.get(operation.outputs().get(0)) : null;
+                    : isPointwise ? destinations.get(operation.output()) : null;
             for (View view : destination == null ? List.<View>of() : operation.reads()) {
                 if (uses.get(view.value()) == 1) {
                     destinations.put(view.value(), destination);
@@ -135,9 +134,9 @@ final class Fusion {
         }
         node.position = position;
         register(node, operation);
-        if (isFusible && destinations.containsKey(operation.outputs().get(0))) {
+        if (isFusible && destinations.containsKey(operation.output())) {
             nodesOfDestination
-                    .computeIfAbsent(destinations.get(operation.outputs().get(0)), d -> new ArrayList<>())
+                    .computeIfAbsent(destinations.get(operation.output()), d -> new ArrayList<>())
                     .add(node);
         }
     }
@@ -206,7 +205,7 @@ final class Fusion {
             }
         }
         // A kernel that computes all operands of a concatenation stores them next to each other.
-        ProgramValue out = operation.outputs().get(0);
+        ProgramValue out = operation.output();
         nodesOfDestination
                 .getOrDefault(destinations.get(out), List.of())
                 .forEach(node -> shared.merge(node, out.layout().bytes(), Long::sum));
@@ -375,7 +374,7 @@ final class Fusion {
     private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
         List<Operation> folded = concatenations.getOrDefault(node, List.of());
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
-                .map(member -> member.outputs().get(0))
+                .map(member -> member.output())
                 .filter(value -> results.contains(value)
                         || usedBy.getOrDefault(value, List.of()).stream()
                                 .anyMatch(other -> other != node && !folded.contains(other.operation)))
@@ -383,7 +382,7 @@ final class Fusion {
         List<ProgramValue> needed = new ArrayList<>(stored);
         for (Operation concatenation : folded) {
             concatenation.reads().forEach(view -> needed.add(view.value()));
-            stored.add(concatenation.outputs().get(0));
+            stored.add(concatenation.output());
         }
         node.group.removeUnused(needed);
         return stored.isEmpty() ? List.of() : List.of(FusedKernel.of(node.group, folded, stored, device));

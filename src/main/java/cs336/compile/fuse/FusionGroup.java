@@ -44,7 +44,7 @@ final class FusionGroup {
     private boolean overColumns;
     private final List<Operation> members = new ArrayList<>();
     private final Map<ProgramValue, Level> levels = new HashMap<>();
-    private final TreeSet<Long> places = new TreeSet<>();
+    private final TreeSet<Long> places = new TreeSet<>(); // where the iterations are divided into dimensions
 
     private FusionGroup(long elements) {
         this.elements = elements;
@@ -54,8 +54,8 @@ final class FusionGroup {
     static FusionGroup of(Operation operation) {
         var group = new FusionGroup(iterations(operation));
         if (operation.operator() instanceof ReductionOperator reduction
-                && !reduction.isOverRows(operation.reads().get(0).layout())) {
-            group.columns = operation.outputs().get(0).layout().elements();
+                && !reduction.isOverRows(operation.input().layout())) {
+            group.columns = operation.output().layout().elements();
             group.overColumns = true;
         }
         return group.elements > 0 && group.add(operation, group.members.size()) ? group : null;
@@ -63,8 +63,8 @@ final class FusionGroup {
 
     static long iterations(Operation operation) {
         return operation.operator() instanceof ReductionOperator
-                ? operation.reads().get(0).layout().elements()
-                : operation.outputs().get(0).layout().elements();
+                ? operation.input().layout().elements()
+                : operation.output().layout().elements();
     }
 
     /** Returns the number of iterations. */
@@ -99,11 +99,6 @@ final class FusionGroup {
         return levels.get(value);
     }
 
-    /** Returns the places at which the iterations of members are divided into dimensions. */
-    TreeSet<Long> places() {
-        return places;
-    }
-
     /** Returns the views from outside that the members read. */
     Set<View> loads() {
         Set<View> loads = new LinkedHashSet<>();
@@ -116,7 +111,7 @@ final class FusionGroup {
     /** Returns the index of the member that computes a value, or −1. */
     int indexOf(ProgramValue value) {
         for (int i = 0; i < members.size(); i++) {
-            if (members.get(i).outputs().get(0) == value) {
+            if (members.get(i).output() == value) {
                 return i;
             }
         }
@@ -130,12 +125,8 @@ final class FusionGroup {
                 && members.stream()
                         .allMatch(member -> member.reads().stream()
                                 .filter(view -> view.value() == value)
-                                .allMatch(view -> isReadable(
-                                        member,
-                                        view,
-                                        levels.get(member.outputs().get(0)),
-                                        from,
-                                        columns)));
+                                .allMatch(
+                                        view -> isReadable(member, view, levels.get(member.output()), from, columns)));
     }
 
     /** Removes members that none of these values depends on. */
@@ -143,7 +134,7 @@ final class FusionGroup {
         Set<ProgramValue> needed = new HashSet<>(values);
         for (int i = members.size() - 1; i >= 0; i--) {
             Operation member = members.get(i);
-            if (needed.contains(member.outputs().get(0))) {
+            if (needed.contains(member.output())) {
                 member.reads().forEach(view -> needed.add(view.value()));
             } else {
                 members.remove(i);
@@ -176,7 +167,7 @@ final class FusionGroup {
         Level level = levelOf(operation);
         long newColumns = columns;
         if (columns == 0 && level != null && level != Level.ELEMENT) { // the first reduction
-            long results = operation.outputs().get(0).layout().elements();
+            long results = operation.output().layout().elements();
             newColumns = level == Level.ROW ? elements / results : results;
         }
         if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isComplex(operation)) {
@@ -198,7 +189,7 @@ final class FusionGroup {
         columns = newColumns;
         places.addAll(all);
         members.add(position, operation);
-        levels.put(operation.outputs().get(0), level);
+        levels.put(operation.output(), level);
         return true;
     }
 
@@ -217,7 +208,7 @@ final class FusionGroup {
                 bytes += isHeld ? columnsThen * view.layout().dtype().bytes() : 0;
             }
             boolean isColumnSum = member.operator() instanceof ReductionOperator reduction
-                    && !reduction.isOverRows(member.reads().get(0).layout());
+                    && !reduction.isOverRows(member.input().layout());
             bytes += isColumnSum
                     ? columnsThen * PointwiseOperator.computeType(member).bytes()
                     : 0;
@@ -227,8 +218,7 @@ final class FusionGroup {
 
     /** Returns whether the operation reads pairs of columns, which must be in one thread. */
     private static boolean isComplex(Operation operation) {
-        return operation.operator() instanceof PointwiseOperator pointwise
-                && pointwise.function() == PointwiseFunction.COMPLEX_MUL;
+        return PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, operation);
     }
 
     private Level levelOf(Operation operation) {
@@ -237,8 +227,8 @@ final class FusionGroup {
             if (iterations != elements) {
                 return null;
             }
-            boolean overRows = reduction.isOverRows(operation.reads().get(0).layout());
-            long results = operation.outputs().get(0).layout().elements();
+            boolean overRows = reduction.isOverRows(operation.input().layout());
+            long results = operation.output().layout().elements();
             if (!overRows) {
                 boolean fits = (results == columns || columns == 0) && reduction.kind() == ReductionKind.SUM;
                 boolean hasRows = overColumns || results * results <= MAX_COLUMNS_PER_ROW * elements;

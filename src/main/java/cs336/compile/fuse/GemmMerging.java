@@ -19,7 +19,6 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.LongOptional;
@@ -62,7 +61,7 @@ final class GemmMerging {
     private final Map<ProgramValue, Operation> producers = new HashMap<>();
     private final Map<ProgramValue, List<View>> reads = new HashMap<>();
     private final Set<ProgramValue> readOtherwise = new HashSet<>();
-    private final Set<ProgramValue> returned = new HashSet<>();
+    private final Set<ProgramValue> returned;
     private final Map<ProgramValue, Tensor> constants;
     private final Map<ConcatenationKey, AdjacentMatrices> adjacent = new HashMap<>();
     private final Map<ProgramValue, MatrixPart> parts = new HashMap<>(); // values that are now parts of another one
@@ -75,7 +74,7 @@ final class GemmMerging {
         this.device = device;
         constants = new LinkedHashMap<>(program.constants());
         size = program.size();
-        program.outputs().stream().filter(Objects::nonNull).forEach(view -> returned.add(view.value()));
+        returned = program.returned();
         for (Operation operation : program.operations()) {
             operation.creates().forEach(value -> producers.put(value, operation));
             for (View view : operation.reads()) {
@@ -121,15 +120,16 @@ final class GemmMerging {
             }
         }
         operations.addAll(concatenations); // sorting moves them to the operations that read them
-        List<View> outputs = new ArrayList<>();
-        program.outputs().forEach(view -> outputs.add(view == null ? null : moved(view)));
         List<Operation> sorted = sorted(operations);
         if (sorted == null) {
             constants.keySet().removeAll(program.constants().keySet());
             constants.values().forEach(Tensor::close);
             return program;
         }
-        return Simplification.of(new Program(program.inputs(), constants, sorted, outputs, size));
+        return Simplification.of(program.withConstants(constants)
+                .withOperations(sorted)
+                .withOutputs(this::moved)
+                .withSize(size));
     }
 
     private Operation moved(Operation operation) {
@@ -182,10 +182,6 @@ final class GemmMerging {
                 && all.isDense();
     }
 
-    private static ProgramValue result(Operation operation) {
-        return operation.outputs().get(0);
-    }
-
     // ---- merging
 
     /** X · Wᵢᵀ. */
@@ -194,8 +190,8 @@ final class GemmMerging {
                 gemms.stream().map(gemm -> transposed(operand(gemm, RIGHT))).toList();
         boolean areMovable = gemms.stream()
                 .allMatch(gemm -> !replacements.containsKey(gemm)
-                        && !returned.contains(result(gemm))
-                        && isMovable(result(gemm), result(gemm).layout().shape()[1]));
+                        && !returned.contains(gemm.output())
+                        && isMovable(gemm.output(), gemm.output().layout().shape()[1]));
         AdjacentMatrices all = areMovable ? adjacent(weights, ROWS) : null;
         if (all == null) {
             return;
@@ -216,7 +212,7 @@ final class GemmMerging {
                 gemms.stream().map(gemm -> transposed(operand(gemm, LEFT))).toList();
         boolean areAligned = gemms.stream()
                 .allMatch(gemm -> !replacements.containsKey(gemm)
-                        && result(gemm).layout().bytes() % KernelEmitter.ACCESS_BYTES == 0);
+                        && gemm.output().layout().bytes() % KernelEmitter.ACCESS_BYTES == 0);
         AdjacentMatrices all = areAligned ? adjacent(gradients, COLUMNS) : null;
         if (all == null) {
             return;
@@ -260,18 +256,17 @@ final class GemmMerging {
         if (all == null) {
             return;
         }
-        Layout like = result(gemms.get(0)).layout();
+        Layout like = gemms.get(0).output().layout();
         ProgramValue merged = replace(gemms, all.whole, allWeights.whole, like.shape()[0], like.shape()[1]);
-        Layout sum = result(root).layout();
+        Layout sum = root.output().layout();
         var asSum = new View(merged, new Layout(like.dtype(), sum.shape(), sum.strides(), 0, false));
-        replacements.put(root, List.of(pointwiseCast(asSum, result(root))));
+        replacements.put(root, List.of(PointwiseOperator.cast(asSum, root.output(), device)));
     }
 
     private static boolean isSum(Operation operation) {
-        return operation.operator() instanceof PointwiseOperator pointwise
-                && pointwise.function() == PointwiseFunction.ADD
+        return PointwiseOperator.applies(PointwiseFunction.ADD, operation)
                 && operation.arguments().stream().allMatch(View.class::isInstance)
-                && result(operation).layout().isContiguous();
+                && operation.output().layout().isContiguous();
     }
 
     /** Collects the matrix multiplications and sums below a sum, or returns false if it has other terms. */
@@ -285,7 +280,8 @@ final class GemmMerging {
             boolean isWhole = value.layout().isContiguous()
                     && term.layout().isContiguous()
                     && term.layout().elements() == value.layout().elements()
-                    && Arrays.equals(term.layout().shape(), result(sum).layout().shape());
+                    && Arrays.equals(
+                            term.layout().shape(), sum.output().layout().shape());
             if (!isOnlyTerm || !isWhole) {
                 return false;
             }
@@ -303,7 +299,7 @@ final class GemmMerging {
     /** Puts one matrix multiplication in the place of several. */
     private ProgramValue replace(List<Operation> gemms, View left, View right, long rows, long columns) {
         Operation first = gemms.get(0);
-        ProgramValue merged = newValue(Layout.contiguous(result(first).layout().dtype(), new long[] {rows, columns}));
+        ProgramValue merged = newValue(Layout.contiguous(first.output().layout().dtype(), new long[] {rows, columns}));
         gemms.forEach(gemm -> replacements.put(gemm, List.of()));
         replacements.put(
                 first,
@@ -318,10 +314,11 @@ final class GemmMerging {
     }
 
     private void place(List<Operation> gemms, ProgramValue merged, int dim) {
-        List<Layout> layouts = gemms.stream().map(gemm -> result(gemm).layout()).toList();
+        List<Layout> layouts =
+                gemms.stream().map(gemm -> gemm.output().layout()).toList();
         List<MatrixPart> places = new Concatenation(dim).parts(merged, layouts);
         for (int i = 0; i < places.size(); i++) {
-            parts.put(result(gemms.get(i)), places.get(i));
+            parts.put(gemms.get(i).output(), places.get(i));
         }
     }
 
@@ -409,20 +406,15 @@ final class GemmMerging {
             if (copied.contains(view)) {
                 ProgramValue copy = newValue(
                         Layout.contiguous(view.layout().dtype(), view.layout().shape()));
-                concatenations.add(pointwiseCast(view, copy));
-                sources.add(new View(copy, copy.layout()));
+                concatenations.add(PointwiseOperator.cast(view, copy, device));
+                sources.add(new View(copy));
             } else {
                 parts.put(view.value(), places.get(i));
                 sources.add(view);
             }
         }
-        concatenations.add(new Operation(operator, sources, List.of(whole), List.of(), null, ""));
-        return new AdjacentMatrices(new View(whole, whole.layout()), ordered);
-    }
-
-    private Operation pointwiseCast(View from, ProgramValue to) {
-        var cast = new PointwiseOperator(PointwiseFunction.CAST, device);
-        return new Operation(cast, List.of(from), List.of(to), List.of(), null, "");
+        concatenations.add(Operation.of(operator, sources, whole));
+        return new AdjacentMatrices(new View(whole), ordered);
     }
 
     /** Returns whether all reads of a matrix could be reads of rows of this length in a matrix with longer rows. */
@@ -436,8 +428,7 @@ final class GemmMerging {
     }
 
     private ProgramValue newValue(Layout layout) {
-        int id = size++;
-        return new ProgramValue(id, "%" + id, layout);
+        return new ProgramValue(size++, layout);
     }
 
     // ---- order

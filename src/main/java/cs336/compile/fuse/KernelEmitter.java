@@ -429,7 +429,7 @@ final class KernelEmitter {
 
     private void emitOutputs(List<Operation> sums) {
         List<Operation> stored = group.members().stream()
-                .filter(member -> outputs.contains(member.outputs().get(0)))
+                .filter(member -> outputs.contains(member.output()))
                 .toList();
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
@@ -440,7 +440,7 @@ final class KernelEmitter {
             elements.addAll(needed(readers));
             emitMembers(inOrder(elements), indent);
             for (ElementStore store : stores) {
-                DType dtype = store.member.outputs().get(0).layout().dtype();
+                DType dtype = store.member.output().layout().dtype();
                 String out = "out" + store.output + " + "
                         + (store.access.offset() == 0 ? "" : store.access.offset() + " + ");
                 String value = "v" + id(store.member);
@@ -455,8 +455,8 @@ final class KernelEmitter {
         });
         for (Operation member : stored) {
             if (level(member) == Level.ROW) {
-                line("    if (threadIdx.x % THREADS == 0) storeElement(out"
-                        + outputs.indexOf(member.outputs().get(0)) + " + row, r" + id(member) + ");");
+                line("    if (threadIdx.x % THREADS == 0) storeElement(out" + outputs.indexOf(member.output())
+                        + " + row, r" + id(member) + ");");
             }
         }
     }
@@ -466,7 +466,7 @@ final class KernelEmitter {
         List<ElementStore> stores = new ArrayList<>();
         for (Operation member : stored) {
             if (level(member) == Level.ELEMENT) {
-                int output = outputs.indexOf(member.outputs().get(0));
+                int output = outputs.indexOf(member.output());
                 stores.add(
                         new ElementStore(member, output, Access.ofOutput(member).joined()));
             }
@@ -474,7 +474,7 @@ final class KernelEmitter {
         for (Operation concatenation : concatenations) {
             for (View operand : concatenation.reads()) {
                 Operation member = group.members().get(group.indexOf(operand.value()));
-                int output = outputs.indexOf(concatenation.outputs().get(0));
+                int output = outputs.indexOf(concatenation.output());
                 stores.add(new ElementStore(member, output, Access.ofOperand(concatenation, operand.value())));
             }
         }
@@ -489,13 +489,13 @@ final class KernelEmitter {
                 .mapToInt(view -> depths.getOrDefault(view.value(), 0))
                 .max()
                 .orElse(0);
-        depths.put(member.outputs().get(0), member.operator() instanceof ReductionOperator ? depth + 1 : depth);
+        depths.put(member.output(), member.operator() instanceof ReductionOperator ? depth + 1 : depth);
     }
 
     private List<Operation> reductions(int depth) {
         return group.members().stream()
                 .filter(member -> member.operator() instanceof ReductionOperator && level(member) == Level.ROW)
-                .filter(member -> depths.get(member.outputs().get(0)) == depth)
+                .filter(member -> depths.get(member.output()) == depth)
                 .toList();
     }
 
@@ -510,7 +510,7 @@ final class KernelEmitter {
     }
 
     private int output(Operation member) {
-        return outputs.indexOf(member.outputs().get(0));
+        return outputs.indexOf(member.output());
     }
 
     private void emitReductions(int depth) {
@@ -549,7 +549,7 @@ final class KernelEmitter {
     private void emitRowMembers(int depth) {
         for (Operation member : group.members()) {
             boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
-            if (isRow && depths.get(member.outputs().get(0)) == depth) {
+            if (isRow && depths.get(member.output()) == depth) {
                 line("    const " + type(inRegisters(member)) + " r" + id(member) + " = " + expression(member) + ";");
             }
         }
@@ -560,7 +560,7 @@ final class KernelEmitter {
         for (Operation member : members) {
             String name = "v" + id(member);
             line(indent + type(inRegisters(member)) + " " + name + "[VEC];");
-            if (((PointwiseOperator) member.operator()).function() == PointwiseFunction.COMPLEX_MUL) {
+            if (PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, member)) {
                 String a = operand(member, member.arguments().get(0));
                 String b = operand(member, member.arguments().get(1));
                 line("#pragma unroll");
@@ -588,7 +588,7 @@ final class KernelEmitter {
             operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
         }
         if (function == PointwiseFunction.INDEX) {
-            Layout layout = member.outputs().get(0).layout();
+            Layout layout = member.output().layout();
             long size = layout.shape()[layout.shape().length - 1];
             return size == group.columns() ? "column + i" : "(" + element() + " + i) % " + size;
         }
@@ -597,7 +597,7 @@ final class KernelEmitter {
 
     /** Returns an expression rounded to the dtype of the member's output. */
     private String rounded(Operation member, String expression) {
-        DType out = member.outputs().get(0).layout().dtype();
+        DType out = member.output().layout().dtype();
         return switch (out) {
             case BFLOAT16, FLOAT16 ->
                 "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", "
@@ -669,12 +669,12 @@ final class KernelEmitter {
     // ---- names and types
 
     private Level level(Operation member) {
-        return group.level(member.outputs().get(0));
+        return group.level(member.output());
     }
 
     /** Returns a number for names in the source, which is the same in equal groups. */
     private int id(Operation member) {
-        return group.indexOf(member.outputs().get(0));
+        return group.indexOf(member.output());
     }
 
     private static DType compute(Operation member) {
@@ -682,7 +682,7 @@ final class KernelEmitter {
     }
 
     private static DType inRegisters(Operation member) {
-        return inRegisters(member.outputs().get(0).layout().dtype());
+        return inRegisters(member.output().layout().dtype());
     }
 
     private static DType inRegisters(DType dtype) {

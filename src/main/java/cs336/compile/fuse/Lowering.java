@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.IntStream;
@@ -60,9 +61,7 @@ final class Lowering {
                 replacements.put(replaced.overwrites().get(0), out);
             }
         }
-        List<View> outputs = new ArrayList<>();
-        program.outputs().forEach(view -> outputs.add(view == null ? null : replaced(view)));
-        return new Program(program.inputs(), program.constants(), List.copyOf(operations), outputs, size);
+        return program.withOperations(operations).withOutputs(this::replaced).withSize(size);
     }
 
     /** Appends the lowered operation, or returns false if there is no rule for it. */
@@ -78,103 +77,61 @@ final class Lowering {
             return false;
         }
         String name = operation.operator().toString().replaceFirst("_\\.", ".").replaceFirst("_$", "");
-        switch (name) {
+        boolean isFloating = layout.dtype().isFloatingPoint(); // arithmetic of integers overflows
+        return switch (name) {
             case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
-            case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> {
-                double alpha = PointwiseOperator.number(in.get(2));
-                Argument scaled = alpha == 1 ? in.get(1) : wide(layout, MUL, in.get(1), constant(alpha));
-                return arithmetic(out, name.startsWith("add") ? ADD : SUB, in.get(0), scaled);
-            }
-            case "mul.Tensor", "mul.Scalar" -> {
-                return arithmetic(out, MUL, in.get(0), in.get(1));
-            }
-            case "div.Tensor", "div.Scalar" -> {
-                return arithmetic(out, DIV, in.get(0), in.get(1));
-            }
-            case "maximum" -> emit(out, MAXIMUM, in.get(0), in.get(1));
-            case "minimum" -> emit(out, MINIMUM, in.get(0), in.get(1));
-            case "neg" -> emit(out, NEG, in.get(0));
-            case "abs" -> emit(out, ABS, in.get(0));
-            case "exp" -> emit(out, EXP, in.get(0));
-            case "log" -> emit(out, LOG, in.get(0));
-            case "sqrt" -> emit(out, SQRT, in.get(0));
-            case "rsqrt" -> emit(out, RSQRT, in.get(0));
-            case "tanh" -> emit(out, TANH, in.get(0));
-            case "erf" -> emit(out, ERF, in.get(0));
+            case "maximum", "minimum", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf" ->
+                emitNamed(out, name, in);
+            case "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "eq.Scalar", "ne.Scalar" ->
+                emitNamed(out, name, in);
+            case "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "eq.Tensor", "ne.Tensor", "where.self" ->
+                emitNamed(out, name, in);
+            case "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar" -> isFloating && emitNamed(out, name, in);
+            case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> isFloating && addition(out, name, in);
             case "reciprocal" -> emit(out, DIV, constant(1), in.get(0));
             case "relu" -> emit(out, MAXIMUM, in.get(0), constant(0));
-            case "lt.Scalar", "lt.Tensor" -> emit(out, LT, in.get(0), in.get(1));
-            case "le.Scalar", "le.Tensor" -> emit(out, LE, in.get(0), in.get(1));
-            case "gt.Scalar", "gt.Tensor" -> emit(out, GT, in.get(0), in.get(1));
-            case "ge.Scalar", "ge.Tensor" -> emit(out, GE, in.get(0), in.get(1));
-            case "eq.Scalar", "eq.Tensor" -> emit(out, EQ, in.get(0), in.get(1));
-            case "ne.Scalar", "ne.Tensor" -> emit(out, NE, in.get(0), in.get(1));
-            case "where.self" -> emit(out, WHERE, in.get(0), in.get(1), in.get(2));
             case "sigmoid" -> emit(out, CAST, sigmoid(in.get(0), layout));
-            case "silu" ->
-                emit(
-                        out,
-                        DIV,
-                        in.get(0),
-                        wide(layout, ADD, wide(layout, EXP, wide(layout, NEG, in.get(0))), constant(1)));
+            case "silu" -> emit(out, DIV, in.get(0), onePlusExpOfMinus(in.get(0), layout));
             case "silu_backward" -> siluBackward(out, in.get(0), in.get(1));
-            case "gelu", "gelu_backward" -> {
-                return gelu(out, in);
-            }
-            case "pow.Tensor_Scalar" -> {
-                return power(out, in.get(0), PointwiseOperator.number(in.get(1)));
-            }
+            case "gelu", "gelu_backward" -> gelu(out, in);
+            case "pow.Tensor_Scalar" -> isFloating && power(out, in.get(0), PointwiseOperator.number(in.get(1)));
             case "ones_like" -> emit(out, CAST, constant(1));
             case "zeros_like" -> emit(out, CAST, constant(0));
-            case "mean.dim", "sum.dim_IntList" -> {
-                return sum(out, (View) in.get(0), in.get(1), name.startsWith("mean"));
-            }
-            case "_softmax", "_log_softmax" -> {
-                return softmax(out, (View) in.get(0), in.get(1), name.equals("_log_softmax"));
-            }
-            case "_softmax_backward_data", "_log_softmax_backward_data" -> {
-                return softmaxBackward(out, (View) in.get(0), (View) in.get(1), in.get(2), name.startsWith("_log"));
-            }
-            case "native_layer_norm" -> {
-                return layerNorm(operation);
-            }
-            case "native_layer_norm_backward" -> {
-                return layerNormBackward(operation);
-            }
-            case "nll_loss_forward" -> {
-                return negativeLogLikelihood(operation);
-            }
-            case "nll_loss_backward" -> {
-                return negativeLogLikelihoodBackward(out, in);
-            }
-            default -> {
-                return false;
-            }
-        }
-        return true;
+            case "mean.dim", "sum.dim_IntList" ->
+                isFloating && sum(out, (View) in.get(0), in.get(1), name.startsWith("mean"));
+            case "_softmax", "_log_softmax" -> softmax(out, (View) in.get(0), in.get(1), name.equals("_log_softmax"));
+            case "_softmax_backward_data", "_log_softmax_backward_data" ->
+                softmaxBackward(out, (View) in.get(0), (View) in.get(1), in.get(2), name.startsWith("_log"));
+            case "native_layer_norm" -> layerNorm(operation);
+            case "native_layer_norm_backward" -> layerNormBackward(operation);
+            case "nll_loss_forward" -> negativeLogLikelihood(operation);
+            case "nll_loss_backward" -> negativeLogLikelihoodBackward(out, in);
+            default -> false;
+        };
     }
 
-    // ---- rules
+    // ---- rules, which return false if they do not apply
 
-    private boolean arithmetic(ProgramValue out, PointwiseFunction function, Argument a, Argument b) {
-        if (!out.layout().dtype().isFloatingPoint()) {
-            return false; // integers overflow
-        }
-        emit(out, function, a, b);
-        return true;
+    private boolean addition(ProgramValue out, String name, List<Argument> in) {
+        double alpha = PointwiseOperator.number(in.get(2));
+        Argument scaled = alpha == 1 ? in.get(1) : wide(out.layout(), MUL, in.get(1), constant(alpha));
+        return emitNamed(out, name, List.of(in.get(0), scaled));
+    }
+
+    private View onePlusExpOfMinus(Argument x, Layout like) {
+        return wide(like, ADD, wide(like, EXP, wide(like, NEG, x)), constant(1));
     }
 
     private View sigmoid(Argument x, Layout like) {
-        View power = wide(like, EXP, wide(like, NEG, x));
-        return wide(like, DIV, constant(1), wide(like, ADD, power, constant(1)));
+        return wide(like, DIV, constant(1), onePlusExpOfMinus(x, like));
     }
 
     /** g · σ(x) · (1 + x · (1 − σ(x))). */
-    private void siluBackward(ProgramValue out, Argument g, Argument x) {
+    private boolean siluBackward(ProgramValue out, Argument g, Argument x) {
         Layout like = out.layout();
         View sigmoid = sigmoid(x, like);
         View slope = wide(like, ADD, wide(like, MUL, x, wide(like, SUB, constant(1), sigmoid)), constant(1));
-        emit(out, MUL, wide(like, MUL, g, sigmoid), slope);
+        return emit(out, MUL, wide(like, MUL, g, sigmoid), slope);
     }
 
     /** x · Φ(x), and g · (Φ(x) + x · φ(x)), with the standard normal distribution Φ and its density φ. */
@@ -188,45 +145,33 @@ final class Lowering {
         View erf = wide(like, ERF, wide(like, MUL, x, constant(Math.sqrt(0.5))));
         View distribution = wide(like, MUL, wide(like, ADD, erf, constant(1)), constant(0.5));
         if (!backward) {
-            emit(out, MUL, x, distribution);
-            return true;
+            return emit(out, MUL, x, distribution);
         }
         View square = wide(like, MUL, wide(like, MUL, x, x), constant(-0.5));
         View density = wide(like, MUL, wide(like, EXP, square), constant(1 / Math.sqrt(2 * Math.PI)));
-        emit(out, MUL, in.get(0), wide(like, ADD, distribution, wide(like, MUL, x, density)));
-        return true;
+        return emit(out, MUL, in.get(0), wide(like, ADD, distribution, wide(like, MUL, x, density)));
     }
 
     private boolean power(ProgramValue out, Argument x, double exponent) {
-        if (!out.layout().dtype().isFloatingPoint()) {
-            return false; // integers overflow
-        }
         if (exponent == 1) {
-            emit(out, CAST, x);
+            return emit(out, CAST, x);
         } else if (exponent == 2) {
-            emit(out, MUL, x, x);
-        } else if (exponent == 3) {
-            emit(out, MUL, wide(out.layout(), MUL, x, x), x);
-        } else {
-            return false;
+            return emit(out, MUL, x, x);
         }
-        return true;
+        return exponent == 3 && emit(out, MUL, wide(out.layout(), MUL, x, x), x);
     }
 
     private boolean sum(ProgramValue out, View x, Argument dims, boolean mean) {
         ReductionOperator sum = reduction(ReductionKind.SUM, x, dims);
-        if (sum == null || !out.layout().dtype().isFloatingPoint()) {
+        if (sum == null) {
             return false;
         }
         if (mean) {
-            long count = sum.dims().stream()
-                    .mapToLong(dim -> x.layout().shape()[dim])
-                    .reduce(1, (a, b) -> a * b);
-            emit(out, DIV, withShape(reduceWide(sum, x), sum, out.layout().shape()), constant(count));
-        } else {
-            operations.add(new Operation(sum, List.of(x), List.of(out), List.of(), null, ""));
+            long count = x.layout().elements() / out.layout().elements();
+            return emit(
+                    out, DIV, withShape(reduceWide(sum, x), sum, out.layout().shape()), constant(count));
         }
-        return true;
+        return operations.add(Operation.of(sum, List.of(x), out));
     }
 
     private boolean softmax(ProgramValue out, View x, Argument dim, boolean log) {
@@ -238,12 +183,7 @@ final class Lowering {
         View shifted = wide(like, SUB, x, reduceWide(max, x));
         View power = wide(like, EXP, shifted);
         View sum = reduceWide(new ReductionOperator(ReductionKind.SUM, max.dims(), device), power);
-        if (log) {
-            emit(out, SUB, shifted, wide(sum.layout(), LOG, sum));
-        } else {
-            emit(out, DIV, power, sum);
-        }
-        return true;
+        return log ? emit(out, SUB, shifted, wide(sum.layout(), LOG, sum)) : emit(out, DIV, power, sum);
     }
 
     /** (g − Σ g · y) · y for y = softmax(x), and g − exp(y) · Σ g for y = log softmax(x). */
@@ -254,12 +194,10 @@ final class Lowering {
         }
         Layout like = out.layout();
         if (log) {
-            emit(out, SUB, g, wide(like, MUL, wide(like, EXP, y), reduceWide(sum, g)));
-        } else {
-            View total = reduceWide(sum, wide(like, MUL, g, y));
-            emit(out, MUL, wide(like, SUB, g, total), y);
+            return emit(out, SUB, g, wide(like, MUL, wide(like, EXP, y), reduceWide(sum, g)));
         }
-        return true;
+        View total = reduceWide(sum, wide(like, MUL, g, y));
+        return emit(out, MUL, wide(like, SUB, g, total), y);
     }
 
     /** (x − mean) · rstd · weight + bias, and the statistics of each row: its mean and rstd = 1 ÷ √(variance + ε). */
@@ -270,7 +208,7 @@ final class Lowering {
         if (sum == null) {
             return false;
         }
-        ProgramValue out = operation.outputs().get(0);
+        ProgramValue out = operation.output();
         Layout like = out.layout();
         View mean = mean(sum, x);
         View centered = wide(like, SUB, x, mean);
@@ -284,8 +222,7 @@ final class Lowering {
             emit(out, ADD, weighted, in.get(3));
         }
         emit(operation.outputs().get(1), CAST, mean);
-        emit(operation.outputs().get(2), CAST, rstd);
-        return true;
+        return emit(operation.outputs().get(2), CAST, rstd);
     }
 
     /**
@@ -301,7 +238,7 @@ final class Lowering {
         if (leading == 0) {
             return false;
         }
-        ProgramValue dx = operation.outputs().get(0);
+        ProgramValue dx = operation.output();
         Layout like = dx.layout();
         View normalized = wide(like, MUL, wide(like, SUB, x, in.get(3)), in.get(4));
         View g = isNone(in.get(5)) ? dy : wide(like, MUL, dy, in.get(5));
@@ -313,7 +250,7 @@ final class Lowering {
         for (int i = 0; i < terms.size(); i++) {
             ProgramValue gradient = operation.outputs().get(1 + i);
             if (gradient != null) {
-                operations.add(new Operation(overAll, List.of(terms.get(i)), List.of(gradient), List.of(), null, ""));
+                operations.add(Operation.of(overAll, List.of(terms.get(i)), gradient));
             }
         }
         return true;
@@ -349,7 +286,7 @@ final class Lowering {
         if (logp.layout().shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
             return false;
         }
-        ProgramValue loss = operation.outputs().get(0);
+        ProgramValue loss = operation.output();
         ProgramValue count = operation.outputs().get(1);
         View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
         View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
@@ -358,11 +295,10 @@ final class Lowering {
                 Layout.contiguous(ofRow.layout().dtype(), target.layout().shape());
         View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
-        operations.add(new Operation(overRows, List.of(valid), List.of(count), List.of(), null, ""));
+        operations.add(Operation.of(overRows, List.of(valid), count));
         View sum = reduceWide(overRows, flat);
         Layout scalar = loss.layout();
-        emit(loss, DIV, wide(scalar, NEG, new View(sum.value(), scalar)), new View(count, count.layout()));
-        return true;
+        return emit(loss, DIV, wide(scalar, NEG, new View(sum.value(), scalar)), new View(count));
     }
 
     /** −g ÷ count at the target of each row, 0 elsewhere. */
@@ -374,8 +310,7 @@ final class Lowering {
         View g = (View) in.get(0);
         View count = (View) in.get(6);
         View each = wide(g.layout(), NEG, wide(g.layout(), DIV, g, count));
-        emit(out, WHERE, isTarget(out.layout(), target), each, constant(0));
-        return true;
+        return emit(out, WHERE, isTarget(out.layout(), target), each, constant(0));
     }
 
     private boolean isPlainMean(Argument weight, Argument reduction) {
@@ -401,14 +336,13 @@ final class Lowering {
         }
         ProgramValue real = newValue(out.layout().asReal());
         replacements.put(out, real);
-        View a = operation.reads().get(0);
+        View a = operation.input();
         View b = operation.reads().get(1);
-        emit(
+        return emit(
                 real,
                 COMPLEX_MUL,
                 new View(a.value(), a.layout().asReal()),
                 new View(b.value(), b.layout().asReal()));
-        return true;
     }
 
     // ---- building blocks
@@ -440,8 +374,8 @@ final class Lowering {
             stride *= shape[order[i]];
         }
         ProgramValue out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
-        operations.add(new Operation(reduction, List.of(x), List.of(out), List.of(), null, ""));
-        return new View(out, out.layout());
+        operations.add(Operation.of(reduction, List.of(x), out));
+        return new View(out);
     }
 
     /** Returns a result with its reduced dimensions, or without them if the shape does not have them. */
@@ -468,23 +402,27 @@ final class Lowering {
         return new View(out, layout);
     }
 
-    private void emit(ProgramValue out, PointwiseFunction function, Argument... arguments) {
-        List<Argument> broadcast = new ArrayList<>();
-        for (Argument argument : arguments) {
-            boolean isView = argument instanceof View;
-            broadcast.add(isView ? broadcast((View) argument, out.layout().shape()) : argument);
-        }
-        operations.add(
-                new Operation(new PointwiseOperator(function, device), broadcast, List.of(out), List.of(), null, ""));
+    /** Appends the function that has the name of an operator of PyTorch, without its overload. */
+    private boolean emitNamed(ProgramValue out, String name, List<Argument> arguments) {
+        String function = name.replaceFirst("\\..*", "").toUpperCase(Locale.ROOT);
+        return emit(out, PointwiseFunction.valueOf(function), arguments.toArray(Argument[]::new));
     }
 
-    private static View broadcast(View view, long[] shape) {
-        return new View(view.value(), view.layout().broadcastTo(shape));
+    /** Appends a function, and returns true as the result of a rule. */
+    private boolean emit(ProgramValue out, PointwiseFunction function, Argument... arguments) {
+        long[] shape = out.layout().shape();
+        List<Argument> broadcast = new ArrayList<>();
+        for (Argument argument : arguments) {
+            broadcast.add(
+                    argument instanceof View view
+                            ? new View(view.value(), view.layout().broadcastTo(shape))
+                            : argument);
+        }
+        return operations.add(Operation.of(new PointwiseOperator(function, device), broadcast, out));
     }
 
     private ProgramValue newValue(Layout layout) {
-        int id = size++;
-        return new ProgramValue(id, "%" + id, layout);
+        return new ProgramValue(size++, layout);
     }
 
     private static Constant constant(double number) {
@@ -525,12 +463,11 @@ final class Lowering {
      */
     private ProgramValue target(Operation operation) {
         if (operation.overwrites().isEmpty()) {
-            ProgramValue out =
-                    operation.outputs().isEmpty() ? null : operation.outputs().get(0);
+            ProgramValue out = operation.outputs().isEmpty() ? null : operation.output();
             return out != null && out.layout().isDense() && out.layout().offset() == 0 ? out : null;
         }
         ProgramValue end = operation.overwrites().get(0);
-        View written = operation.reads().isEmpty() ? null : operation.reads().get(0);
+        View written = operation.reads().isEmpty() ? null : operation.input();
         boolean whole = operation.overwrites().size() == 1
                 && operation.creates().size() == 1
                 && written != null

@@ -105,7 +105,7 @@ public record Partition(Program forward, Program backward) {
             List<Operation> forward =
                     joint.operations().stream().filter(inForward::contains).toList();
             List<View> forwardOutputs = new ArrayList<>(results);
-            loaded.forEach(value -> forwardOutputs.add(new View(value, value.layout())));
+            loaded.forEach(value -> forwardOutputs.add(new View(value)));
             List<ProgramValue> backwardInputs = new ArrayList<>(loaded);
             backwardInputs.addAll(tangents);
             return Optional.of(new Partition(

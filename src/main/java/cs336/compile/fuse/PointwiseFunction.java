@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import java.util.List;
+import java.util.function.Function;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -8,38 +9,44 @@ import org.bytedeco.pytorch.global.torch;
 /** A function of numbers that a {@link PointwiseOperator} operation applies to each element. */
 enum PointwiseFunction {
     /** Its argument; converts it to the dtype of the result. */
-    CAST("%1$s"),
-    ADD("%1$s + %2$s"),
-    SUB("%1$s - %2$s"),
-    MUL("%1$s * %2$s"),
-    DIV("%1$s / %2$s"),
-    MAXIMUM("maximum(%1$s, %2$s)"),
-    MINIMUM("minimum(%1$s, %2$s)"),
-    NEG("-%1$s"),
-    ABS("abs(%1$s)"),
-    EXP("exp(%1$s)"),
-    LOG("log(%1$s)"),
-    SQRT("sqrt(%1$s)"),
-    RSQRT("rsqrt(%1$s)"),
-    TANH("tanh(%1$s)"),
-    ERF("erf(%1$s)"),
-    LT("%1$s < %2$s"),
-    LE("%1$s <= %2$s"),
-    GT("%1$s > %2$s"),
-    GE("%1$s >= %2$s"),
-    EQ("%1$s == %2$s"),
-    NE("%1$s != %2$s"),
+    CAST("%1$s", x -> x[0]),
+    ADD("%1$s + %2$s", x -> x[0].add(x[1])),
+    SUB("%1$s - %2$s", x -> x[0].sub(x[1])),
+    MUL("%1$s * %2$s", x -> x[0].mul(x[1])),
+    DIV("%1$s / %2$s", x -> x[0].div(x[1])),
+    MAXIMUM("maximum(%1$s, %2$s)", x -> x[0].maximum(x[1])),
+    MINIMUM("minimum(%1$s, %2$s)", x -> x[0].minimum(x[1])),
+    NEG("-%1$s", x -> x[0].neg()),
+    ABS("abs(%1$s)", x -> x[0].abs()),
+    EXP("exp(%1$s)", x -> x[0].exp()),
+    LOG("log(%1$s)", x -> x[0].log()),
+    SQRT("sqrt(%1$s)", x -> x[0].sqrt()),
+    RSQRT("rsqrt(%1$s)", x -> x[0].rsqrt()),
+    TANH("tanh(%1$s)", x -> x[0].tanh()),
+    ERF("erf(%1$s)", x -> x[0].erf()),
+    LT("%1$s < %2$s", x -> x[0].lt(x[1])),
+    LE("%1$s <= %2$s", x -> x[0].le(x[1])),
+    GT("%1$s > %2$s", x -> x[0].gt(x[1])),
+    GE("%1$s >= %2$s", x -> x[0].ge(x[1])),
+    EQ("%1$s == %2$s", x -> x[0].eq(x[1])),
+    NE("%1$s != %2$s", x -> x[0].ne(x[1])),
     /** The second argument where the first one is true, else the third one. */
-    WHERE("%1$s ? %2$s : %3$s"),
-    /** The index of the element in the last dimension. */
-    INDEX("column"),
+    WHERE("%1$s ? %2$s : %3$s", x -> torch.where(x[0].ne(new Scalar(0.0)), x[1], x[2])),
+    /** The index of the element in the last dimension; without arguments. */
+    INDEX(null, null),
     /** The product of complex numbers, each stored as two reals in the last dimension. */
-    COMPLEX_MUL(null);
+    COMPLEX_MUL(null, x -> torch.view_as_real(complex(x[0]).mul(complex(x[1]))));
 
     private final String cuda;
+    private final Function<Tensor[], Tensor> function;
 
-    PointwiseFunction(String cuda) {
+    PointwiseFunction(String cuda, Function<Tensor[], Tensor> function) {
         this.cuda = cuda;
+        this.function = function;
+    }
+
+    private static Tensor complex(Tensor pairs) {
+        return torch.view_as_complex(pairs.contiguous());
     }
 
     /** Returns the CUDA expression of the function of these expressions. */
@@ -52,34 +59,7 @@ enum PointwiseFunction {
      *
      * @param in tensors of one dtype, which broadcast to the shape of the result
      */
-    Tensor apply(List<Tensor> in) {
-        return switch (this) {
-            case CAST -> in.get(0);
-            case ADD -> in.get(0).add(in.get(1));
-            case SUB -> in.get(0).sub(in.get(1));
-            case MUL -> in.get(0).mul(in.get(1));
-            case DIV -> in.get(0).div(in.get(1));
-            case MAXIMUM -> in.get(0).maximum(in.get(1));
-            case MINIMUM -> in.get(0).minimum(in.get(1));
-            case NEG -> in.get(0).neg();
-            case ABS -> in.get(0).abs();
-            case EXP -> in.get(0).exp();
-            case LOG -> in.get(0).log();
-            case SQRT -> in.get(0).sqrt();
-            case RSQRT -> in.get(0).rsqrt();
-            case TANH -> in.get(0).tanh();
-            case ERF -> in.get(0).erf();
-            case LT -> in.get(0).lt(in.get(1));
-            case LE -> in.get(0).le(in.get(1));
-            case GT -> in.get(0).gt(in.get(1));
-            case GE -> in.get(0).ge(in.get(1));
-            case EQ -> in.get(0).eq(in.get(1));
-            case NE -> in.get(0).ne(in.get(1));
-            case WHERE -> torch.where(in.get(0).ne(new Scalar(0.0)), in.get(1), in.get(2));
-            case COMPLEX_MUL ->
-                torch.view_as_real(torch.view_as_complex(in.get(0).contiguous())
-                        .mul(torch.view_as_complex(in.get(1).contiguous())));
-            case INDEX -> throw new IllegalStateException("INDEX has no arguments");
-        };
+    Tensor apply(Tensor... in) {
+        return function.apply(in);
     }
 }

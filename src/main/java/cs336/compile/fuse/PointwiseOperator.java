@@ -6,9 +6,9 @@ import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
+import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
@@ -26,6 +26,16 @@ import org.bytedeco.pytorch.global.torch;
 record PointwiseOperator(PointwiseFunction function, Device device) implements Operator {
     private static final double MAX_EXACT = 1L << 53; // up to which doubles represent all integers
 
+    /** Returns the operation that converts a tensor to the dtype of a value, and copies it there. */
+    static Operation cast(View from, ProgramValue to, Device device) {
+        return Operation.of(new PointwiseOperator(PointwiseFunction.CAST, device), List.of(from), to);
+    }
+
+    /** Returns whether an operation applies a function. */
+    static boolean applies(PointwiseFunction function, Operation operation) {
+        return operation.operator() instanceof PointwiseOperator pointwise && pointwise.function == function;
+    }
+
     @Override
     public String name() {
         return function.name().toLowerCase(Locale.ROOT);
@@ -33,16 +43,12 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
 
     @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
-        Layout out = operation.outputs().get(0).layout();
+        Layout out = operation.output().layout();
         DType compute = computeType(operation);
-        List<Tensor> in = new ArrayList<>();
-        for (Argument argument : operation.arguments()) {
-            if (argument instanceof View view) {
-                in.add(read.apply(view).to(compute.scalarType()));
-            } else {
-                in.add(scalar(argument).to(compute.scalarType()));
-            }
-        }
+        Tensor[] in = operation.arguments().stream()
+                .map(argument -> argument instanceof View view ? read.apply(view) : scalar(argument))
+                .map(tensor -> tensor.to(compute.scalarType()))
+                .toArray(Tensor[]::new);
         Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
         if (function == PointwiseFunction.INDEX) {
             result.copy_(torch.arange(new Scalar(out.shape()[out.shape().length - 1]), device.options(out.dtype())));
@@ -66,7 +72,7 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
      * are integers or booleans.
      */
     static DType computeType(Operation operation) {
-        DType out = operation.outputs().get(0).layout().dtype();
+        DType out = operation.output().layout().dtype();
         if (isInteger(out) && operation.arguments().stream().allMatch(PointwiseOperator::isInteger)) {
             return DType.INT64;
         }

@@ -36,9 +36,9 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) 
 
     @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
-        Layout out = operation.outputs().get(0).layout();
+        Layout out = operation.output().layout();
         DType compute = PointwiseOperator.computeType(operation);
-        Tensor in = read.apply(operation.reads().get(0)).to(compute.scalarType());
+        Tensor in = read.apply(operation.input()).to(compute.scalarType());
         long[] reduced = dims.stream().mapToLong(Integer::longValue).toArray();
         Tensor value =
                 kind == ReductionKind.SUM ? in.sum(reduced, true, new ScalarTypeOptional()) : in.amax(reduced, true);

@@ -17,8 +17,8 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
 /** Passes that remove operations of a program without changing its results. */
@@ -45,7 +45,7 @@ final class Simplification {
                 folded = operation.withArguments(arguments);
                 boolean isNumber =
                         pointwise.function() == PointwiseFunction.CAST && arguments.get(0) instanceof Constant;
-                ProgramValue out = operation.outputs().get(0);
+                ProgramValue out = operation.output();
                 if (isNumber && out.layout().dtype() == DType.FLOAT32) {
                     known.put(out, (Constant) arguments.get(0));
                 }
@@ -66,10 +66,10 @@ final class Simplification {
         Map<ProgramValue, View> widened = new HashMap<>();
         return rewritten(
                 program,
-                (before, operation) -> {
+                operation -> {
                     View from = castSource(operation);
                     if (from != null) {
-                        ProgramValue out = operation.outputs().get(0);
+                        ProgramValue out = operation.output();
                         boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
                         if (stable && sameStrides(from.layout(), out.layout())) {
                             if (from.layout().dtype() == out.layout().dtype()) {
@@ -101,7 +101,7 @@ final class Simplification {
         Map<ProgramValue, View> same = new HashMap<>();
         return rewritten(
                 program,
-                (before, operation) -> {
+                operation -> {
                     boolean isPure = operation.overwrites().isEmpty()
                             && !operation.operator().isRandom()
                             && operation.outputs().stream().allMatch(out -> out != null && !overwritten.contains(out));
@@ -114,7 +114,7 @@ final class Simplification {
                         if (earlier != null) {
                             for (int i = 0; i < layouts.size(); i++) {
                                 ProgramValue value = earlier.outputs().get(i);
-                                same.put(operation.outputs().get(i), new View(value, value.layout()));
+                                same.put(operation.outputs().get(i), new View(value));
                             }
                         }
                     }
@@ -125,8 +125,7 @@ final class Simplification {
     /** Removes operations whose results nothing reads. */
     static Program withoutDeadOperations(Program program) {
         Set<ProgramValue> outside = program.outside();
-        Set<ProgramValue> needed = new HashSet<>();
-        program.outputs().stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
+        Set<ProgramValue> needed = program.returned();
         List<Operation> operations = new ArrayList<>();
         for (int i = program.operations().size() - 1; i >= 0; i--) {
             Operation operation = program.operations().get(i);
@@ -149,12 +148,12 @@ final class Simplification {
         Map<ProgramValue, ProgramValue> casts = new LinkedHashMap<>(); // results, with the parameters that are cast
         for (Operation operation : program.operations()) {
             View from = castSource(operation);
-            ProgramValue out = from == null ? null : operation.outputs().get(0);
+            ProgramValue out = from == null ? null : operation.output();
             if (from != null
                     && program.constants().containsKey(from.value())
                     && !overwritten.contains(from.value())
                     && !overwritten.contains(out)
-                    && isWhole(from)
+                    && from.isWhole()
                     && sameStrides(from.layout(), out.layout())) {
                 casts.put(out, from.value());
             }
@@ -174,11 +173,11 @@ final class Simplification {
                 Tensor copy = copies.get(i);
                 var value = new ProgramValue(size++, names.get(i) + " as " + dtype, Layout.of(copy));
                 constants.put(value, MemoryScope.keep(new Tensor(copy)));
-                stored.put(set.get(i), new View(value, value.layout()));
+                stored.put(set.get(i), new View(value));
             }
         }
-        Program read = rewritten(program, (before, after) -> {}, (operation, view) -> through(stored, view));
-        return withoutDeadOperations(new Program(read.inputs(), constants, read.operations(), read.outputs(), size));
+        Program read = rewritten(program, operation -> {}, (operation, view) -> through(stored, view));
+        return withoutDeadOperations(read.withConstants(constants).withSize(size));
     }
 
     /** Returns the outputs before their casts to a wider dtype. */
@@ -186,32 +185,24 @@ final class Simplification {
         Map<ProgramValue, View> widened = new HashMap<>();
         for (Operation operation : program.operations()) {
             View from = castSource(operation);
-            if (from != null && isWidening(from, operation.outputs().get(0))) {
-                widened.put(operation.outputs().get(0), from);
+            if (from != null && isWidening(from, operation.output())) {
+                widened.put(operation.output(), from);
             }
         }
         overwritten(program).forEach(value -> {
             widened.remove(value);
             widened.values().removeIf(view -> view.value() == value);
         });
-        List<View> outputs = new ArrayList<>();
-        for (View output : program.outputs()) {
-            boolean isCast = output != null && widened.containsKey(output.value());
-            outputs.add(isCast && isWhole(output) ? widened.get(output.value()) : output);
-        }
-        return withoutDeadOperations(
-                new Program(program.inputs(), program.constants(), program.operations(), outputs, program.size()));
+        return withoutDeadOperations(program.withOutputs(
+                output -> output.isWhole() ? widened.getOrDefault(output.value(), output) : output));
     }
 
     /** Returns the argument of a cast, or null if the operation is none. */
     private static View castSource(Operation operation) {
-        boolean isCast = operation.operator() instanceof PointwiseOperator pointwise
-                && pointwise.function() == PointwiseFunction.CAST;
-        return isCast && operation.arguments().get(0) instanceof View from ? from : null;
-    }
-
-    private interface OperationVisitor {
-        void visit(Operation before, Operation after);
+        return PointwiseOperator.applies(PointwiseFunction.CAST, operation)
+                        && operation.arguments().get(0) instanceof View from
+                ? from
+                : null;
     }
 
     private interface ViewReplacement {
@@ -220,16 +211,14 @@ final class Simplification {
     }
 
     /** Returns the program with its views replaced, and calls the visitor after each operation. */
-    private static Program rewritten(Program program, OperationVisitor visitor, ViewReplacement replacement) {
+    private static Program rewritten(Program program, Consumer<Operation> visitor, ViewReplacement replacement) {
         List<Operation> operations = new ArrayList<>();
         for (Operation operation : program.operations()) {
             Operation changed = operation.withViews(view -> replacement.replace(operation, view));
             operations.add(changed);
-            visitor.visit(operation, changed);
+            visitor.accept(changed);
         }
-        List<View> outputs = new ArrayList<>();
-        program.outputs().forEach(view -> outputs.add(view == null ? null : replacement.replace(null, view)));
-        return new Program(program.inputs(), program.constants(), operations, outputs, program.size());
+        return program.withOperations(operations).withOutputs(view -> replacement.replace(null, view));
     }
 
     /** Returns the values that a later value replaces in their storage, and the later values. */
@@ -274,10 +263,6 @@ final class Simplification {
     private static boolean isWidening(View from, ProgramValue to) {
         return sameStrides(from.layout(), to.layout())
                 && isExact(from.layout().dtype(), to.layout().dtype());
-    }
-
-    private static boolean isWhole(View view) {
-        return view.layout().equals(view.value().layout());
     }
 
     private static boolean isExact(DType from, DType to) {

@@ -15,9 +15,19 @@ public sealed interface Argument {
      * @param layout how it reads it
      */
     record View(ProgramValue value, Layout layout) implements Argument {
+        /** Creates a view that reads a value as it is. */
+        public View(ProgramValue value) {
+            this(value, value.layout());
+        }
+
+        /** Returns whether the view reads the value as it is. */
+        public boolean isWhole() {
+            return layout.equals(value.layout());
+        }
+
         @Override
         public String toString() {
-            return layout.equals(value.layout()) ? value.toString() : value + ":" + layout;
+            return isWhole() ? value.toString() : value + ":" + layout;
         }
     }
 

@@ -14,7 +14,6 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import org.bytedeco.pytorch.AutoDispatchBelowADInplaceOrView;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
@@ -59,9 +58,7 @@ public final class Interpreter {
         }
         program.inputs().forEach(input -> last.remove(input.root().id()));
         program.constants().keySet().forEach(constant -> last.remove(constant.id()));
-        program.outputs().stream()
-                .filter(Objects::nonNull)
-                .forEach(view -> last.remove(view.value().root().id()));
+        program.returned().forEach(value -> last.remove(value.root().id()));
         last.forEach((storage, i) -> lastUses.get(i).add(storage));
     }
 
@@ -70,7 +67,7 @@ public final class Interpreter {
             return null;
         }
         return operation.arguments().stream()
-                .map(argument -> argument instanceof View view && !isWhole(view) ? BoxedView.of(view) : null)
+                .map(argument -> argument instanceof View view && !view.isWhole() ? BoxedView.of(view) : null)
                 .toArray(BoxedView[]::new);
     }
 
@@ -239,7 +236,7 @@ public final class Interpreter {
 
         private void putView(View view, BoxedView strided, int i) {
             int id = view.value().root().id();
-            if (strided == null && isWhole(view)) {
+            if (strided == null && view.isWhole()) {
                 stack.put(i, boxed[id]);
             } else if (strided != null && hasLayout.get(id)) {
                 strided.put(boxed[id], work, stack, i);
@@ -274,10 +271,6 @@ public final class Interpreter {
                 }
             }
         }
-    }
-
-    private static boolean isWhole(View view) {
-        return view.layout().equals(view.value().layout());
     }
 
     /** Returns the tensor that reads a value, given in the layout of that value, in the layout of a view. */

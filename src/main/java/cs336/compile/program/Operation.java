@@ -29,6 +29,21 @@ public record Operation(
         DispatchKeySet keys,
         String source) {
 
+    /** Returns a new operation that writes nothing in place. */
+    public static Operation of(Operator operator, List<? extends Argument> arguments, ProgramValue... outputs) {
+        return new Operation(operator, List.copyOf(arguments), List.of(outputs), List.of(), null, "");
+    }
+
+    /** Returns the first output. */
+    public ProgramValue output() {
+        return outputs.get(0);
+    }
+
+    /** Returns the first tensor that the operation reads. */
+    public View input() {
+        return reads().get(0);
+    }
+
     /** Returns the tensors that the operation reads, or writes in place. */
     public List<View> reads() {
         List<View> reads = new ArrayList<>();

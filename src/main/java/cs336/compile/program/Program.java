@@ -1,12 +1,14 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 
@@ -46,6 +48,14 @@ public record Program(
         Set<ProgramValue> outside = new HashSet<>(inputs);
         outside.addAll(constants.keySet());
         return outside;
+    }
+
+    /** Returns the values that the program returns. */
+    public Set<ProgramValue> returned() {
+        return outputs.stream()
+                .filter(Objects::nonNull)
+                .map(View::value)
+                .collect(Collectors.toCollection(HashSet::new));
     }
 
     /** Returns for each output whether it shares memory with an input, a constant or an earlier output. */
@@ -91,6 +101,18 @@ public record Program(
     /** Returns this program with other operations. */
     public Program withOperations(List<Operation> others) {
         return new Program(inputs, constants, List.copyOf(others), outputs, size);
+    }
+
+    /** Returns this program with other constants. */
+    public Program withConstants(Map<ProgramValue, Tensor> others) {
+        return new Program(inputs, others, operations, outputs, size);
+    }
+
+    /** Returns this program with each of its outputs read through the result of a function. */
+    public Program withOutputs(UnaryOperator<View> change) {
+        List<View> changed = new ArrayList<>();
+        outputs.forEach(view -> changed.add(view == null ? null : change.apply(view)));
+        return new Program(inputs, constants, operations, changed, size);
     }
 
     /** Returns this program for more values. */

@@ -24,6 +24,11 @@ public final class ProgramValue {
         overwritten = null;
     }
 
+    /** Creates the first value of a storage, which printed programs name by its id. */
+    public ProgramValue(int id, Layout layout) {
+        this(id, "%" + id, layout);
+    }
+
     /** Creates the value that replaces another one in its storage. */
     public ProgramValue(int id, ProgramValue overwritten) {
         this.id = id;
