@@ -16,10 +16,10 @@ import java.util.TreeSet;
 import java.util.stream.Stream;
 
 /**
- * PointwiseOperator operations and reductions that one kernel computes. Their iterations form a matrix of rows and
- * columns. Most operations compute one number per element of the matrix; reductions over the columns and operations on
- * their results compute one number per row. Sums over the rows compute one number per column, which the kernel adds up
- * in two steps, so that no other member can read it.
+ * Pointwise operations and reductions that one kernel computes. Their iterations form a matrix of rows and columns.
+ * Most operations compute one number per element of the matrix; reductions over the columns and operations on their
+ * results compute one number per row. Sums over the rows compute one number per column, which the kernel adds up in two
+ * steps, so that no other member can read it.
  *
  * <p>There are two forms of kernels with sums over the rows. A group that begins with one has no other results. In
  * other groups, a block computes several rows.
