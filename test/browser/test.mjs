@@ -134,10 +134,10 @@ async function open(file, width = widths[0]) {
   return frontEnd;
 }
 
-/** Shuts down the kernels that notebooks have left. */
+/** Shuts down the kernels that notebooks have left. The list fails if one of them ends at this moment. */
 async function close(frontEnd) {
   await frontEnd.page.close();
-  const kernels = await request('GET', 'kernels');
+  const kernels = await request('GET', 'kernels').catch(() => request('GET', 'kernels'));
   await Promise.all(kernels.map(kernel => request('DELETE', `kernels/${kernel.id}`)));
 }
 
@@ -146,6 +146,9 @@ async function request(method, what, body) {
   const answer = await fetch(`${url}/api/${what}`, {
     method, headers: { Authorization: `token ${token}` }, body: body && JSON.stringify(body),
   });
+  if (!answer.ok) {
+    throw new Error(`${method} ${what}: ${answer.status} ${await answer.text()}`);
+  }
   return answer.status === 204 ? null : answer.json();
 }
 
