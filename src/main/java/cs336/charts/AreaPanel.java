@@ -90,24 +90,29 @@ public final class AreaPanel extends XYChart {
     private void addHoverTexts(Graphics2D g) {
         Rectangle2D area = plot.getBounds();
         for (int i = 0; i < positions.length; i++) {
+            int column = i;
             double at = positions[i];
             double from = getScreenXFromChart(i == 0 ? at : (positions[i - 1] + at) / 2);
             double until = getScreenXFromChart(i == positions.length - 1 ? at : (at + positions[i + 1]) / 2);
-            var lines = new ArrayList<String>();
-            spans.stream()
-                    .filter(span -> at >= span.from() && at < span.until())
-                    .forEach(span -> lines.add(span.name()));
-            double total = 0;
-            for (int layer = heights.length - 1; layer >= 0; layer--) {
-                total += heights[layer][i];
-                if (heights[layer][i] > 0) {
-                    lines.add(names.get(layer) + ": " + ChartStyle.rounded(heights[layer][i]) + " " + unit);
-                }
-            }
-            lines.add("total: " + ChartStyle.rounded(total) + " " + unit);
-            var column = new Rectangle2D.Double(from, area.getY(), until - from, area.getHeight());
-            HoverTexts.add(g, column, String.join("\n", lines));
+            var place = new Rectangle2D.Double(from, area.getY(), until - from, area.getHeight());
+            HoverTexts.add(g, place, () -> hoverText(column));
         }
+    }
+
+    private String hoverText(int column) {
+        double at = positions[column];
+        var lines = new ArrayList<String>();
+        spans.stream().filter(span -> at >= span.from() && at < span.until()).forEach(span -> lines.add(span.name()));
+        double total = 0;
+        for (int layer = heights.length - 1; layer >= 0; layer--) {
+            double height = heights[layer][column];
+            total += height;
+            if (height > 0) {
+                lines.add(names.get(layer) + ": " + ChartStyle.rounded(height) + " " + unit);
+            }
+        }
+        lines.add("total: " + ChartStyle.rounded(total) + " " + unit);
+        return String.join("\n", lines);
     }
 
     /**

@@ -71,14 +71,14 @@ final class BarPanel extends CategoryChart {
         int s = 0;
         for (Mark.MeasuredValue[] values : measured.values()) {
             for (int i = 0; i < values.length; i++) {
-                if (Double.isNaN(values[i].value())) {
+                if (Double.isNaN(values[i].value()) || values[i].text() == null) {
                     continue;
                 }
                 double x = plot.getBounds().getX() + groupWidth() * (i + (1 - fill) / 2) + (stacked ? 0 : wide * s);
                 double from = getScreenYFromChart(Math.max(below[i], range.min()));
                 double to = getScreenYFromChart(below[i] + values[i].value());
                 var bar = new Rectangle2D.Double(x, Math.min(from, to), wide, Math.abs(to - from));
-                HoverTexts.add(g, bar, values[i].text());
+                HoverTexts.add(g, bar, values[i]::text);
                 below[i] += stacked ? values[i].value() : 0;
             }
             s++;

@@ -11,6 +11,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 
 /**
  * The texts that a browser shows when the pointer is on a mark of a figure, such as a point, a bar or the interval of a
@@ -60,22 +61,22 @@ public final class HoverTexts {
      * Adds a text, if texts are collected. Later texts are in front of earlier ones.
      *
      * @param place the place in the coordinates of the graphics, which may be translated and scaled
-     * @param text the lines of the text; null for none
+     * @param text gives the lines of the text
      */
-    public static void add(Graphics2D g, Rectangle2D place, String text) {
-        if (text != null && g.getRenderingHint(KEY) instanceof HoverTexts texts) {
+    public static void add(Graphics2D g, Rectangle2D place, Supplier<String> text) {
+        if (g.getRenderingHint(KEY) instanceof HoverTexts texts) {
             AffineTransform transform = g.getTransform();
             texts.texts.add(new HoverText(
                     (place.getX() * transform.getScaleX() + transform.getTranslateX()) / texts.width,
                     (place.getY() * transform.getScaleY() + transform.getTranslateY()) / texts.height,
                     place.getWidth() * transform.getScaleX() / texts.width,
                     place.getHeight() * transform.getScaleY() / texts.height,
-                    text));
+                    text.get()));
         }
     }
 
     /** Adds the text of a point, if texts are collected. */
-    static void addPoint(Graphics2D g, double x, double y, String text) {
+    static void addPoint(Graphics2D g, double x, double y, Supplier<String> text) {
         add(g, new Rectangle2D.Double(x, y, 0, 0), text);
     }
 

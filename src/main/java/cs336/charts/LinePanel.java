@@ -87,7 +87,7 @@ final class LinePanel extends XYChart {
             XYSeries series = seriesMap.get(name);
             for (int i = 0; i < values.length; i++) {
                 double x = getScreenXFromChart(series.getXData()[i]);
-                HoverTexts.addPoint(g, x, getScreenYFromChart(values[i].value()), values[i].text());
+                HoverTexts.addPoint(g, x, getScreenYFromChart(values[i].value()), values[i]::text);
                 if (values[i].error() > 0) {
                     Mark.drawErrorBar(g, this, range, series.getLineColor(), x, values[i]);
                 }

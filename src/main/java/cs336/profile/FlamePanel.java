@@ -116,7 +116,7 @@ final class FlamePanel extends XYChart {
             g.setColor(tinted(hue, shade));
             var box = new Rectangle2D.Double(x, y, wide, ROW - GAP);
             g.fill(box);
-            HoverTexts.add(g, box, frame.label() + "\n" + graph.amount(frame.value()));
+            HoverTexts.add(g, box, () -> frame.label() + "\n" + graph.amount(frame.value()));
             String label = frame.depth() == 0 ? frame.label() + ": " + graph.amount(frame.value()) : frame.label();
             ChartStyle.drawText(
                     g, fitted(label, wide - 2 * PADDING), font(), ChartStyle.INK, x + PADDING, y + BASELINE, 0);

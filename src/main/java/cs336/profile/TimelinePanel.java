@@ -112,7 +112,7 @@ public final class TimelinePanel extends XYChart {
                             : ChartStyle.color(kinds.indexOf(bar.kind())));
             g.fill(new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP));
             painted = x + wide;
-            HoverTexts.add(g, new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP), hoverText(lane, bar));
+            HoverTexts.add(g, new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP), () -> hoverText(lane, bar));
             if (bar.kind() == null && ChartStyle.width(bar.name(), ChartStyle.smallFont()) <= wide - 2 * PADDING) {
                 double baseline = y + (row - ROW) / 2 + BASELINE;
                 ChartStyle.drawText(g, bar.name(), ChartStyle.smallFont(), ChartStyle.INK, x + PADDING, baseline, 0);

@@ -374,7 +374,7 @@ final class Fusion {
     private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
         List<Operation> folded = concatenations.getOrDefault(node, List.of());
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
-                .map(member -> member.output())
+                .map(Operation::output)
                 .filter(value -> results.contains(value)
                         || usedBy.getOrDefault(value, List.of()).stream()
                                 .anyMatch(other -> other != node && !folded.contains(other.operation)))

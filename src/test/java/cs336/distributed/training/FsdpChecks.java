@@ -259,7 +259,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         });
     }
 
-    private static TransformerConfig config(ModelEdition edition, int layers) {
+    /** Returns a configuration whose steps take milliseconds. */
+    static TransformerConfig config(ModelEdition edition, int layers) {
         return TransformerConfig.builder()
                 .edition(edition)
                 .vocabSize(17)

@@ -84,17 +84,7 @@ class FullyShardedDataParallelTest {
 
     /** Creates a tiny model on the group's device that computes in bf16. */
     static FullyShardedDataParallel tiny(ProcessGroup group) {
-        var config = TransformerConfig.builder()
-                .edition(ModelEdition.SPRING_2025)
-                .vocabSize(17)
-                .contextLength(6)
-                .dModel(8)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(16)
-                .normalization("rmsnorm")
-                .attention("plain")
-                .build();
+        TransformerConfig config = FsdpChecks.config(ModelEdition.SPRING_2025, 2);
         return FullyShardedDataParallel.construct(
                 () -> new TransformerLM(config, group.device()),
                 group,

@@ -61,8 +61,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     private static final DType FP64 = DType.FLOAT64;
     private static final FsdpSettings FSDP = FsdpSettings.standard();
     private static final FsdpSettings HSDP = FSDP.withReplicas(2);
-    private static final int VOCABULARY = 17;
-    private static final int CONTEXT = 6;
+    private static final int LAYERS = 2;
 
     private final LinkedHashMap<String, String> wrong = new LinkedHashMap<>();
     private ProcessGroup group;
@@ -103,23 +102,9 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         RankChecks.run(name, check, group, wrong);
     }
 
-    private static TransformerConfig config(ModelEdition edition) {
-        return TransformerConfig.builder()
-                .edition(edition)
-                .vocabSize(VOCABULARY)
-                .contextLength(CONTEXT)
-                .dModel(8)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(16)
-                .normalization("rmsnorm")
-                .attention("plain")
-                .build();
-    }
-
     private TransformerLM transformer(ModelEdition edition, DType dtype, long anySeed) {
         Torch.seed(anySeed);
-        return new TransformerLM(config(edition), device, dtype);
+        return new TransformerLM(FsdpChecks.config(edition, LAYERS), device, dtype);
     }
 
     /** Wraps a model whose parameters are those of a single process on rank 0 only. */
@@ -133,7 +118,8 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     }
 
     private Batches batches() {
-        return Batches.random(VOCABULARY, 2 * group.size(), CONTEXT, device, seed);
+        TransformerConfig config = FsdpChecks.config(ModelEdition.SPRING_2025, LAYERS);
+        return Batches.random(config.vocabSize(), 2 * group.size(), config.contextLength(), device, seed);
     }
 
     private Tensor part(Tensor batch) {
@@ -546,7 +532,8 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     }
 
     private void recomputation() {
-        TransformerConfig config = config(ModelEdition.SPRING_2025).withCheckpointing(CheckpointPolicy.blocks(1));
+        TransformerConfig config =
+                FsdpChecks.config(ModelEdition.SPRING_2025, LAYERS).withCheckpointing(CheckpointPolicy.blocks(1));
         Torch.seed(seed);
         try (var model = new TransformerLM(config, device, FP64);
                 var alone = transformer(ModelEdition.SPRING_2025, FP64, seed);
