@@ -255,10 +255,15 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private RankFailure notLoaded(RankProcess rank, Duration limit) {
+        String others = ranks.stream()
+                .filter(other -> other != rank && isAwaited(other))
+                .map(other -> String.valueOf(other.number))
+                .collect(Collectors.joining(", "));
         return new RankFailure(
                 rank.number,
                 size,
-                "native libraries not loaded within " + Rendezvous.text(limit) + "; raise the loading timeout");
+                "native libraries not loaded within " + Rendezvous.text(limit)
+                        + (others.isEmpty() ? "" : ", nor by rank " + others) + "; raise the loading timeout");
     }
 
     private RankFailure silent(RankProcess rank, Duration silence) throws InterruptedException {
