@@ -89,7 +89,7 @@ public record PlanMemory(StepPlan plan, MemoryInventory peak) {
                 * plan.batch()
                 * plan.config().contextLength()
                 * plan.config().vocabSize()
-                * plan.compute().bytes();
+                * plan.precision().compute().bytes();
         long workspaces = (returnsLogits || !forward ? 2 : 1) * ModelMemory.CUBLAS_WORKSPACE;
         return new Bytes(parameters * plan.pass().valuesPerParameter() + workspaces + (returnsLogits ? logits : 0));
     }
