@@ -149,6 +149,15 @@ class StoredPeaksTest {
     }
 
     @Test
+    void peaksWithShardedParametersAreWithinTwoPercent() {
+        List<ComparedPeak> sharded = measuredPeaks().stream()
+                .filter(peak -> peak.stored() != null && peak.stored().plan().isSharded())
+                .toList();
+        assertTrue(sharded.size() >= 10, sharded.size() + " cases");
+        assertTrue(sharded.stream().allMatch(peak -> Math.abs(peak.error()) < 0.02), sharded.toString());
+    }
+
+    @Test
     void aStoredCaseIsFoundByItsPlan() throws IOException {
         StepPlan plan = StepPlan.of(ModelSize.XL
                         .config(ModelEdition.SPRING_2025, 512)
