@@ -126,7 +126,8 @@ public final class GradientClipping {
         return gradients;
     }
 
-    private static void requireAboveZero(double maxNorm) {
+    /** @throws IllegalArgumentException if {@code maxNorm} is not above 0 */
+    public static void requireAboveZero(double maxNorm) {
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
         }

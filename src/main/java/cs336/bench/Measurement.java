@@ -13,6 +13,11 @@ public record Measurement(Metric metric, Summary summary, Status status) {
         return new Measurement(samples.metric(), samples.summary(), Status.OK);
     }
 
+    /** Returns a completed measurement of a metric with a single value. */
+    public static Measurement once(String metric, String unit, double value) {
+        return of(Samples.once(new Metric(metric, unit), value));
+    }
+
     /** Returns a row for a metric that could not be measured. */
     public static Measurement missing(Metric metric, Status status) {
         return new Measurement(metric, null, status);

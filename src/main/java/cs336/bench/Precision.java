@@ -45,9 +45,14 @@ public enum Precision {
         return this == FP16 ? new GradScaler(device) : GradScaler.disabled();
     }
 
+    /** Returns the dtype of the inputs of matrix multiplications; with TF32 they are fp32. */
+    public DType compute() {
+        return DType.parse(autocast);
+    }
+
     /** Opens the autocast scope for the forward pass and the loss. */
     public Autocast autocast(Device device) {
-        return Autocast.of(device, DType.parse(autocast));
+        return Autocast.of(device, compute());
     }
 
     /**

@@ -5,10 +5,6 @@ import java.awt.Graphics2D;
 import java.awt.RenderingHints;
 import java.awt.geom.AffineTransform;
 import java.awt.geom.Rectangle2D;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
@@ -27,7 +23,7 @@ public final class HoverTexts {
     };
 
     private static final Gson GSON = new Gson();
-    private static final String SCRIPT = script();
+    private static final String SCRIPT = TextResource.read(HoverTexts.class, "figure.js");
 
     private final double width;
     private final double height;
@@ -98,13 +94,5 @@ public final class HoverTexts {
                 .toList();
         String data = GSON.toJson(marks);
         return "<script type=\"application/json\">" + data + "</script>\n<script>\n" + SCRIPT + "</script>\n";
-    }
-
-    private static String script() {
-        try (InputStream in = HoverTexts.class.getResourceAsStream("figure.js")) {
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

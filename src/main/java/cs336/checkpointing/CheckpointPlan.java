@@ -95,6 +95,13 @@ public record CheckpointPlan(List<PlanPart> parts) {
         return sum;
     }
 
+    /** Returns the number of blocks that recompute their feed-forward layer separately. */
+    public int recomputedFeedForwards() {
+        return (int) parts.stream()
+                .filter(part -> part instanceof KeptBlock b && b.recomputesFeedForward)
+                .count();
+    }
+
     /** Returns whether a block recomputes its feed-forward layer separately. */
     public boolean recomputesFeedForward(int block) {
         return parts.stream()

@@ -1,9 +1,6 @@
 package cs336.notebook;
 
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
+import cs336.charts.TextResource;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -61,17 +58,9 @@ public enum Imports {
         }
         return Stream.of(
                         packages.map(name -> "import " + name + ";"),
-                        startupScript().lines(),
+                        TextResource.read(Imports.class, STARTUP_SCRIPT).lines(),
                         Stream.of("import static cs336.notebook.Display.*;"))
                 .flatMap(statements -> statements)
                 .toList();
-    }
-
-    private static String startupScript() {
-        try (InputStream script = Imports.class.getResourceAsStream(STARTUP_SCRIPT)) {
-            return new String(script.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

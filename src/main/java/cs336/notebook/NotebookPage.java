@@ -2,12 +2,10 @@ package cs336.notebook;
 
 import com.google.gson.JsonObject;
 import cs336.charts.Svg;
+import cs336.charts.TextResource;
 import cs336.writeup.MarkdownException;
 import cs336.writeup.MarkdownHtml;
 import cs336.writeup.Page;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -62,15 +60,10 @@ final class NotebookPage {
                 cell.outputs().forEach(output -> append(output.getAsJsonObject(), html));
             }
         }
-        return Page.forScreen(title(), html.toString()).replace("</head>", "<style>\n" + style() + "</style>\n</head>");
-    }
-
-    private static String style() {
-        try (InputStream css = NotebookPage.class.getResourceAsStream("notebook.css")) {
-            return new String(css.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return Page.forScreen(title(), html.toString())
+                .replace(
+                        "</head>",
+                        "<style>\n" + TextResource.read(NotebookPage.class, "notebook.css") + "</style>\n</head>");
     }
 
     private String title() {

@@ -1,12 +1,9 @@
 package cs336.notebook;
 
+import cs336.charts.TextResource;
 import cs336.numbers.Tables;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.math.BigDecimal;
 import java.math.MathContext;
-import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
 import tech.tablesaw.api.DoubleColumn;
@@ -38,7 +35,7 @@ final class TableView {
     /** The number of digits of the largest number of a column. */
     private static final int MOST_DIGITS = 5;
 
-    private static final String SCRIPT = script();
+    private static final String SCRIPT = TextResource.read(TableView.class, "table.js");
 
     private TableView() {}
 
@@ -116,13 +113,5 @@ final class TableView {
     /** Returns the number of digits before the decimal point; negative or zero for numbers less than one. */
     private static int digits(double value) {
         return (int) Math.floor(Math.log10(value)) + 1;
-    }
-
-    private static String script() {
-        try (InputStream in = TableView.class.getResourceAsStream("table.js")) {
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

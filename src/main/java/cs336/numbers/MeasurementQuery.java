@@ -68,11 +68,6 @@ public final class MeasurementQuery {
         return new MeasurementQuery(folder);
     }
 
-    /** Returns the measurements in a machine's folder, see {@link #of(Path)}. */
-    public static MeasurementQuery of(String folder) {
-        return of(Path.of(folder));
-    }
-
     private static String otherMachines(Path folder) {
         Path parent = folder.toAbsolutePath().getParent();
         if (parent == null || !Files.isDirectory(parent)) {

@@ -6,8 +6,8 @@ import cs336.bench.LabCommand;
 import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.Pass;
-import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.bench.FsdpMode;
+import cs336.distributed.bench.StepMemoryOptions;
 import cs336.planner.StoredCases.StoredCase;
 import java.io.IOException;
 import java.util.List;
@@ -50,28 +50,8 @@ public final class PlanCommand extends LabCommand {
     @Option(names = "--processes", defaultValue = "1", paramLabel = "<n>", description = "number of GPUs")
     private int processes;
 
-    @Option(
-            names = "--bucket-size-mb",
-            defaultValue = "25",
-            paramLabel = "<n>",
-            description = "maximum bucket size of gradients in ddp and zero-1, in MB (10^6 bytes)")
-    private double bucketSize;
-
-    @Option(
-            names = "--checkpointing",
-            defaultValue = "everything",
-            paramLabel = "<policy>",
-            description =
-                    "activations that are kept for the backward pass: everything, all-but-ffn, ffn-<k>, blocks-<k>,"
-                            + " nothing, or recursive; the others are recomputed")
-    private String checkpointing;
-
-    @Option(
-            names = "--loss-rows",
-            defaultValue = "0",
-            paramLabel = "<n>",
-            description = "number of tokens whose logits are in memory at a time; 0 for all")
-    private int lossRows;
+    @Mixin
+    private final StepMemoryOptions memory = new StepMemoryOptions();
 
     @Option(names = "--machine", defaultValue = "h200", paramLabel = "<name>", description = "the GPU: h200 or h100")
     private String machineName;
@@ -90,30 +70,30 @@ public final class PlanCommand extends LabCommand {
 
     private StepPlan plan(ModelCase c) {
         ArgumentCheck.atLeast("--processes", 1, processes);
-        ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
-        if (!(bucketSize > 0)) {
-            throw new IllegalArgumentException("--bucket-size-mb must be above 0, not " + bucketSize);
+        memory.check();
+        if (!(memory.bucketMb() > 0)) {
+            throw new IllegalArgumentException("--bucket-size-mb must be above 0, not " + memory.bucketMb());
         }
-        return StepPlan.of(c.model().config().withCheckpointing(CheckpointPolicy.parse(checkpointing)))
+        return StepPlan.of(c.model().config().withCheckpointing(memory.checkpointing()))
                 .withBatch(c.model().batch())
                 .withPrecision(c.precision())
                 .withPass(c.pass())
                 .withGpus(processes, FsdpMode.parse(mode))
-                .withBucketMb(bucketSize)
-                .withLossRows(lossRows);
+                .withBucketMb(memory.bucketMb())
+                .withLossRows(memory.lossRows());
     }
 
     private boolean print(StepPlan plan, PlanMachine machine) throws IOException {
-        PlanMemory memory = PlanMemory.of(plan);
-        boolean fits = memory.fits(machine);
+        PlanMemory predicted = PlanMemory.of(plan);
+        boolean fits = predicted.fits(machine);
         out().println(plan.title());
         out().println();
-        out().println(AlignedText.of(memory.table()));
+        out().println(AlignedText.of(predicted.table()));
         out().printf(
                         Locale.ROOT,
                         "%s: %.1f of %.1f GiB of an %s%n%n",
                         fits ? "fits" : "out of memory",
-                        memory.total().gib(),
+                        predicted.total().gib(),
                         machine.usable().gib(),
                         machine.accelerator().name());
         if (plan.precision().tf32()) {

@@ -6,7 +6,6 @@ import cs336.distributed.bench.ShardedMemory;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.scaling.MemoryInventory;
-import cs336.scaling.ModelMemory;
 import cs336.scaling.TensorMemory;
 import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.units.Bytes;
@@ -68,30 +67,6 @@ public record PlanMemory(StepPlan plan, MemoryInventory peak) {
             sums.put(purpose, new Bytes(bytes));
         }
         return sums;
-    }
-
-    /**
-     * Returns the part of the peak that is outside of a CUDA graph: what PyTorch counts as allocated while the graph is
-     * replayed. The memory of the graph itself has been returned to its private pool, except for gradients. Generated
-     * kernels run in a forward pass whose logits are returned, with a copy in the pool, and add a workspace of cuBLAS
-     * for the stream that recorded them.
-     *
-     * @param launching how the operators are launched; all of the peak without a graph
-     */
-    Bytes outsideOfGraph(StoredCases.Launching launching) {
-        if (launching == StoredCases.Launching.EAGER) {
-            return total();
-        }
-        boolean forward = plan.pass() == Pass.FORWARD;
-        boolean returnsLogits = forward && launching == StoredCases.Launching.FUSED;
-        long parameters = plan.config().parameterCount() * Float.BYTES;
-        long logits = 2L
-                * plan.batch()
-                * plan.config().contextLength()
-                * plan.config().vocabSize()
-                * plan.compute().bytes();
-        long workspaces = (returnsLogits || !forward ? 2 : 1) * ModelMemory.CUBLAS_WORKSPACE;
-        return new Bytes(parameters * plan.pass().valuesPerParameter() + workspaces + (returnsLogits ? logits : 0));
     }
 
     /** Returns whether the peak fits into the memory of a machine's GPU. */

@@ -30,8 +30,8 @@ import tech.tablesaw.api.Table;
 /**
  * The predicted time of a {@link StepPlan} on H200 GPUs or, for kernels that the memory limits, on GPUs with another
  * bandwidth. Times of kernels are fitted to stored profiles of one GPU ({@link MeasuredCosts}). Exposed communication
- * is the difference between a {@link SimulatedStep} and the time of its computation. Its links and overheads are those
- * that {@link ScaleOutStudy} fits to all-reduces and to the data-parallel steps of the xl model on two GPUs.
+ * is that of a {@link SimulatedStep}, whose links and overheads are those that {@link ScaleOutStudy} fits to
+ * all-reduces and to the data-parallel steps of the xl model on two GPUs.
  *
  * <p>The kernels of a step and their launch overlap, so the step takes as long as the longer of both. Launch overhead
  * is the time by which the host exceeds the kernels. It is that of operators that are launched one by one, with
@@ -72,6 +72,11 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
 
     /** Times of the kernels of one pass. */
     private record PassTime(Seconds gemms, Seconds attention, Seconds memoryBound) {
+        PassTime plus(PassTime other) {
+            return new PassTime(
+                    gemms.plus(other.gemms), attention.plus(other.attention), memoryBound.plus(other.memoryBound));
+        }
+
         Seconds sum() {
             return gemms.plus(attention).plus(memoryBound);
         }
@@ -96,21 +101,16 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
         boolean updates = plan.pass() == Pass.STEP;
         PassTime forward = passTime(plan, costs.forward(), work, 1, 1, slower);
         PassTime recomputed = passTime(plan, costs.forward(), work, work.recomputedGemms(), work.recomputed(), slower);
-        PassTime own = passTime(plan, costs.backward(), work, 1, 1, slower);
-        var backward = new PassTime(
-                own.gemms.plus(recomputed.gemms),
-                own.attention.plus(recomputed.attention),
-                own.memoryBound.plus(recomputed.memoryBound));
+        PassTime backward = passTime(plan, costs.backward(), work, 1, 1, slower).plus(recomputed);
+        PassTime passes = backwards ? forward.plus(backward) : forward;
         boolean sharded = plan.gpus() > 1 && plan.mode() != FsdpMode.DDP;
         double updated = sharded ? 1.0 / plan.gpus() : 1;
         Seconds optimizer = updates ? Seconds.ms(costs.optimizerMs() * work.parameters() * slower) : Seconds.ZERO;
 
         var parts = new EnumMap<TimePart, Seconds>(TimePart.class);
-        parts.put(TimePart.GEMMS, backwards ? forward.gemms.plus(backward.gemms) : forward.gemms);
-        parts.put(TimePart.ATTENTION, backwards ? forward.attention.plus(backward.attention) : forward.attention);
-        parts.put(
-                TimePart.MEMORY_BOUND,
-                backwards ? forward.memoryBound.plus(backward.memoryBound) : forward.memoryBound);
+        parts.put(TimePart.GEMMS, passes.gemms);
+        parts.put(TimePart.ATTENTION, passes.attention);
+        parts.put(TimePart.MEMORY_BOUND, passes.memoryBound);
         parts.put(TimePart.OPTIMIZER, optimizer.times(updated));
         double kernels = parts.values().stream().mapToDouble(Seconds::value).sum();
         Seconds host = costs.host(work, plan.pass());
@@ -118,10 +118,9 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
         parts.put(TimePart.LAUNCH_OVERHEAD, new Seconds(overhead));
         Seconds exposed = Seconds.ZERO;
         if (plan.gpus() > 1 && backwards) {
-            double passes = forward.sum().plus(backward.sum()).value();
-            double stretched = (passes + overhead) / passes;
+            double stretched = 1 + overhead / passes.sum().value();
             exposed =
-                    exposed(plan, forward.sum().times(stretched), backward.sum().times(stretched), optimizer, updated);
+                    exposed(plan, forward.sum().times(stretched), backward.sum().times(stretched), optimizer);
         }
         parts.put(TimePart.EXPOSED_COMMUNICATION, exposed);
         return new PlanTime(plan, parts);
@@ -142,7 +141,7 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
                         .times(others * slower));
     }
 
-    private static Seconds exposed(StepPlan plan, Seconds forward, Seconds backward, Seconds optimizer, double updated)
+    private static Seconds exposed(StepPlan plan, Seconds forward, Seconds backward, Seconds optimizer)
             throws IOException {
         Calibration fitted = calibration();
         Mesh mesh = switch (plan.mode()) {
@@ -151,18 +150,16 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
             default -> Mesh.single().withShards(plan.gpus(), ZeroStage.PARAMETERS);
         };
         var model = StepModel.of(plan.config(), forward, backward, optimizer);
-        Seconds step = new SimulatedStep(
+        return new SimulatedStep(
                         model,
                         fitted.cluster(),
                         mesh,
-                        plan.isSharded() ? plan.compute() : DType.FLOAT32,
+                        plan.isSharded() ? plan.precision().compute() : DType.FLOAT32,
                         new Tokens((long) plan.batch() * plan.config().contextLength()),
                         Synchronization.buckets(new Bytes((long) (plan.bucketMb() * UnitFactors.MB))),
                         plan.mode() == FsdpMode.FSDP_WITHOUT_PREFETCH ? 0 : 1,
                         fitted.overheads())
-                .time();
-        double computed = model.passes().value() + optimizer.value() * updated;
-        return new Seconds(Math.max(0, step.value() - computed));
+                .exposed();
     }
 
     /** Returns the links and the overheads of communication, which are fitted once. */

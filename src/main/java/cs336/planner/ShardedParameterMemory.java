@@ -1,10 +1,9 @@
 package cs336.planner;
 
-import cs336.basics.ModelEdition;
-import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.scaling.MemoryInventory;
 import cs336.scaling.ModelMemory;
+import cs336.scaling.ModelShape;
 import cs336.scaling.TensorMemory;
 import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.torch.DType;
@@ -43,11 +42,11 @@ record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredUnits) {
                 default -> tensors.add(tensor);
             }
         }
-        boolean head = ModelMemory.usesHead(point);
-        long unit = head ? headElements() : blockElements();
+        ModelShape shape = shape();
+        long unit = ModelMemory.usesHead(point) ? shape.headMatrix() : shape.blockMatrices();
         tensors.add(buffer("parameters of the unit that computes, gathered", 1, unit));
         if (gatheredUnits > 1) {
-            tensors.add(buffer("parameters of the next unit, gathered", gatheredUnits - 1L, blockElements()));
+            tensors.add(buffer("parameters of the next unit, gathered", gatheredUnits - 1L, shape.blockMatrices()));
         }
         addGradients(tensors, gradients, point.name().equals("optimizer"));
         return new MemoryInventory(point.name(), tensors);
@@ -58,21 +57,31 @@ record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredUnits) {
         if (computed == 0) {
             return;
         }
-        long whole = Math.min(computed, headElements());
-        long last = whole == headElements() ? whole : 0; // of the last complete unit
-        long current = computed - whole;
-        while (!complete && current >= blockElements()) {
-            current -= blockElements();
-            last = blockElements();
-        }
-        long reduced = complete ? computed : computed - current - (last == whole ? 0 : last);
         if (complete) {
-            last = 0;
-            current = 0;
+            tensors.add(shardOfGradients(computed));
+            return;
         }
-        tensors.add(new TensorMemory(
-                "gradients, this rank's shard", "P / n", DType.FLOAT32, 1, ceilDiv(reduced), TensorPurpose.GRADIENTS));
-        tensors.add(buffer("gradients of two units, whole", 1, last + current));
+        ModelShape shape = shape();
+        long ofHead = Math.min(computed, shape.headMatrix());
+        long ofBlocks = computed - ofHead;
+        long current = ofBlocks % shape.blockMatrices();
+        if (ofBlocks >= shape.blockMatrices()) {
+            long last = shape.blockMatrices();
+            tensors.add(shardOfGradients(computed - current - last));
+            tensors.add(wholeGradients(last + current));
+        } else {
+            tensors.add(shardOfGradients(ofHead));
+            tensors.add(wholeGradients((ofHead == shape.headMatrix() ? ofHead : 0) + current));
+        }
+    }
+
+    private TensorMemory shardOfGradients(long elements) {
+        return new TensorMemory(
+                "gradients, this rank's shard", "P / n", DType.FLOAT32, 1, ceilDiv(elements), TensorPurpose.GRADIENTS);
+    }
+
+    private TensorMemory wholeGradients(long elements) {
+        return buffer("gradients of two units, whole", 1, elements);
     }
 
     private TensorMemory shard(TensorMemory whole) {
@@ -93,17 +102,7 @@ record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredUnits) {
         return (elements + ranks - 1) / ranks;
     }
 
-    private long headElements() {
-        return (long) config().vocabSize() * config().dModel();
-    }
-
-    private long blockElements() {
-        long d = config().dModel();
-        int matrices = config().edition() == ModelEdition.SPRING_2024 ? 2 : 3;
-        return 4 * d * d + matrices * d * config().dFf();
-    }
-
-    private TransformerConfig config() {
-        return model.config();
+    private ModelShape shape() {
+        return ModelShape.of("model", model.config(), model.autocast());
     }
 }

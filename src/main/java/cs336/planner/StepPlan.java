@@ -126,18 +126,9 @@ public record StepPlan(
         return gpus > 1 && (mode == FsdpMode.FSDP || mode == FsdpMode.FSDP_WITHOUT_PREFETCH);
     }
 
-    /** Returns the type of the GEMM inputs. */
-    DType compute() {
-        return compute(precision);
-    }
-
-    private static DType compute(Precision precision) {
-        return precision.tf32() ? DType.FLOAT32 : DType.parse(precision.toString());
-    }
-
     private static ModelMemory memory(
             TransformerConfig config, int batch, Precision precision, boolean sharded, int lossRows) {
-        DType compute = compute(precision);
+        DType compute = precision.compute();
         return new ModelMemory(config, batch, compute, DeviceKind.CUDA, sharded ? compute : DType.FLOAT32, lossRows);
     }
 }

@@ -39,7 +39,7 @@ record StepWork(
     static StepWork of(StepPlan plan) {
         TransformerConfig config = plan.config();
         long tokens = (long) plan.batch() * config.contextLength();
-        ModelShape shape = ModelShape.of("model", config, plan.compute());
+        ModelShape shape = ModelShape.of("model", config, plan.precision().compute());
         double activations = plan.withCheckpointing(CheckpointPolicy.everything()).memory().kept().stream()
                 .filter(tensor -> tensor.purpose() == TensorPurpose.ACTIVATIONS
                         || tensor.purpose() == TensorPurpose.LOGITS_AND_LOSS)
@@ -50,10 +50,6 @@ record StepWork(
         double pairs = (double) tokens * config.contextLength() * config.numHeads() * blocks;
         CheckpointPlan checkpoints = config.checkpointing().plan(blocks);
         double recomputed = (double) checkpoints.recomputedBlocks() / blocks;
-        long feedForwards = 0;
-        for (int block = 0; block < blocks; block++) {
-            feedForwards += checkpoints.recomputesFeedForward(block) ? 1 : 0;
-        }
         double attentionMatrices = 4.0 * config.dModel() * config.dModel();
         double ofFeedForward = 1 - attentionMatrices / shape.blockMatrices();
         return new StepWork(
@@ -66,6 +62,6 @@ record StepWork(
                 config.parameterCount(),
                 blocks,
                 recomputed,
-                recomputed + ofFeedForward * feedForwards / blocks);
+                recomputed + ofFeedForward * checkpoints.recomputedFeedForwards() / blocks);
     }
 }

@@ -7,13 +7,11 @@ import com.google.gson.GsonBuilder;
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
 import cs336.charts.Svg;
+import cs336.charts.TextResource;
 import java.awt.Font;
 import java.awt.font.FontRenderContext;
 import java.awt.font.TextLayout;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -42,7 +40,7 @@ import org.jfree.svg.SVGHints;
  * <p>Source: Gregg, "The Flame Graph", 2016.
  */
 public final class FlameGraph {
-    private static final String SCRIPT = script();
+    private static final String SCRIPT = TextResource.read(FlameGraph.class, "flamegraph.js");
     private static final String UNIT = "ms";
     private static final Gson JSON = new GsonBuilder().disableHtmlEscaping().create();
     private static final FontRenderContext EXACT = new FontRenderContext(null, true, true);
@@ -248,13 +246,5 @@ public final class FlameGraph {
             g.fill(new TextLayout(Character.toString(c), font, EXACT).getOutline(null));
         }
         return "<defs>" + Svg.body(g) + "</defs>\n";
-    }
-
-    private static String script() {
-        try (InputStream in = FlameGraph.class.getResourceAsStream("flamegraph.js")) {
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

@@ -6,13 +6,11 @@ import cs336.bench.Case;
 import cs336.bench.LabCommand;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
-import cs336.bench.Metric;
 import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.ModelCases;
 import cs336.bench.Pass;
 import cs336.bench.Provenance;
-import cs336.bench.Samples;
 import cs336.bench.StorageOptions;
 import cs336.bench.Sweep;
 import cs336.bench.SweepOptions;
@@ -205,15 +203,11 @@ public final class ProfileCommand extends LabCommand {
             measurements.put(
                     kernel,
                     List.of(
-                            once(Metric.ms("time"), row.getDouble("time [ms]")),
-                            once(new Metric("launches", ""), row.getDouble("launches")),
-                            once(new Metric("share", ""), row.getDouble("share [%]") / 100)),
+                            Measurement.once("time", "ms", row.getDouble("time [ms]")),
+                            Measurement.once("launches", "", row.getDouble("launches")),
+                            Measurement.once("share", "", row.getDouble("share [%]") / 100)),
                     provenance);
         }
-    }
-
-    private static Measurement once(Metric metric, double value) {
-        return Measurement.of(Samples.once(metric, value));
     }
 
     /** Returns the metrics needed to judge a profile: the profiling overhead and the GPU busy time of each case. */

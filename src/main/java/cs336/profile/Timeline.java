@@ -26,6 +26,7 @@ import java.util.stream.Stream;
  * }</pre>
  */
 public final class Timeline {
+    private static final int WIDTH = 1100;
     private static final int MAX_LEVELS = 6;
     private static final String COMPUTATION = "computation";
 
@@ -38,7 +39,6 @@ public final class Timeline {
     private long from = Long.MAX_VALUE;
     private long to = Long.MIN_VALUE;
     private int levels = MAX_LEVELS;
-    private int width = 1100;
 
     /**
      * The trace of one process.
@@ -214,12 +214,6 @@ public final class Timeline {
         return this;
     }
 
-    /** Sets the width of the figure in pixels. */
-    public Timeline width(int pixels) {
-        width = pixels;
-        return this;
-    }
-
     /** Draws the figure. */
     public Figure figure(String name, String description) {
         List<Lane> lanes = lanes();
@@ -230,8 +224,8 @@ public final class Timeline {
                 .distinct()
                 .sorted(Comparator.comparingInt(KINDS::indexOf))
                 .toList();
-        var panel = new TimelinePanel(lanes, kinds, (to - from) / NANOS_PER_MS, width);
-        return new Figure(name, description, width, panel.pixels(), List.of(panel));
+        var panel = new TimelinePanel(lanes, kinds, (to - from) / NANOS_PER_MS, WIDTH);
+        return new Figure(name, description, WIDTH, panel.pixels(), List.of(panel));
     }
 
     /** Returns the rows from top to bottom. */

@@ -3,9 +3,7 @@ package cs336.scaling;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
-import cs336.bench.Metric;
 import cs336.bench.Provenance;
-import cs336.bench.Samples;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -55,6 +53,6 @@ public final class CalculatedResults {
 
     /** Returns a calculated number. */
     public static Measurement number(String metric, String unit, double value) {
-        return Measurement.of(Samples.once(new Metric(metric, unit), value));
+        return Measurement.once(metric, unit, value);
     }
 }

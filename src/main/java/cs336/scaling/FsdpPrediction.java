@@ -189,8 +189,8 @@ public record FsdpPrediction(
             double more = seconds(numbers, RATE_STEP.formatted(512))
                     - seconds(numbers, RATE_STEP.formatted(128))
                     - 3.5 * (attention(xl, RATE_BATCH) - attention(shorter, RATE_BATCH)) / forwardRate.perSecond();
-            double tokens = RATE_BATCH * (512 - 128);
-            var rate = new FlopRate(6 * tokens * matrices(xl) / more);
+            Flop passes = shape(xl).forwardBackward(Tokens.of(RATE_BATCH, 512 - 128));
+            var rate = new FlopRate(passes.count() / more);
 
             double copied = 2.0 * COPY_ROWS * COPY_WIDTH * FP32;
             int smallBlocks = ModelSize.SMALL.config().numLayers();
@@ -218,19 +218,8 @@ public record FsdpPrediction(
         return numbers.quantity(expression).value();
     }
 
-    private static long blockMatrices(TransformerConfig config) {
-        long d = config.dModel();
-        return 4 * d * d + 3 * d * config.dFf();
-    }
-
-    /** Returns the parameters of the embedding, or of the head. */
-    private static long vocabularyMatrix(TransformerConfig config) {
-        return (long) config.vocabSize() * config.dModel();
-    }
-
-    /** Returns the parameters that take part in matrix multiplications. */
-    private static long matrices(TransformerConfig config) {
-        return config.numLayers() * blockMatrices(config) + vocabularyMatrix(config);
+    private static ModelShape shape(TransformerConfig config) {
+        return ModelShape.of("model", config, DType.BFLOAT16);
     }
 
     /** Returns the FLOP of attention in all blocks in the forward pass, counting the causal half. */
@@ -249,8 +238,9 @@ public record FsdpPrediction(
         private final int lossRows;
         private final String filters;
         private final TransformerConfig config;
+        private final ModelShape shape;
         private final CheckpointPlan plan;
-        private final long tokens;
+        private final Tokens tokens;
 
         MeasuredFsdpStep(MeasurementQuery numbers, Rates rates, Row row) {
             this.numbers = numbers;
@@ -263,8 +253,9 @@ public record FsdpPrediction(
             filters = ", size=%s, batch=%d, context=%d, checkpointing=%s, round=%d, metric=%%s]"
                     .formatted(size, batch, context, checkpointing, ROUND);
             config = ModelOptions.configOf(size, ModelEdition.SPRING_2025, context);
+            shape = shape(config);
             plan = CheckpointPolicy.parse(checkpointing).plan(config.numLayers());
-            tokens = (long) batch * context;
+            tokens = Tokens.of(batch, context);
         }
 
         private static int integer(Row row, String column) {
@@ -306,12 +297,11 @@ public record FsdpPrediction(
                     rates.network,
                     Mesh.single().withShards(RANKS, ZeroStage.PARAMETERS),
                     DType.BFLOAT16,
-                    new Tokens(tokens),
+                    tokens,
                     Synchronization.overlapped(),
                     1,
                     Overheads.NONE);
             double gpu = simulated.time().ms();
-            double computing = model.passes().ms() + optimizer.ms() / RANKS;
             double launches = rates.launchPerBlock.times(config.numLayers()).ms();
             return new FsdpPrediction(
                     size,
@@ -322,7 +312,7 @@ public record FsdpPrediction(
                     gpu,
                     launches,
                     measured("total"),
-                    gpu - computing,
+                    simulated.exposed().ms(),
                     measuredExposed(),
                     sent() / GB,
                     measured("sent") / GB,
@@ -331,66 +321,57 @@ public record FsdpPrediction(
         }
 
         private Seconds forward() {
-            return new Flop(2.0 * tokens * matrices(config))
+            return shape.forward(tokens)
                     .at(rates.outsideAttention)
                     .plus(new Flop(attention(config, batch)).at(rates.flashForward));
         }
 
         /** Returns the time of the backward pass with its recomputation. */
         private Seconds backward() {
-            int blocks = config.numLayers();
-            Seconds block = new Flop(2.0 * tokens * blockMatrices(config))
+            Seconds block = new Flop(2.0 * tokens.count() * shape.blockMatrices())
                     .at(rates.outsideAttention)
-                    .plus(new Flop(attention(config, batch) / blocks).at(rates.flashForward));
-            double feedForwards = 0;
-            for (int i = 0; i < blocks; i++) {
-                feedForwards += plan.recomputesFeedForward(i) ? 1 : 0;
-            }
-            double gateAndUp = 2 * 2.0 * tokens * config.dModel() * config.dFf(); // w2 is not recomputed
-            return new Flop(2 * 2.0 * tokens * matrices(config))
+                    .plus(new Flop(attention(config, batch) / shape.blocks()).at(rates.flashForward));
+            double gateAndUp = 2 * 2.0 * tokens.count() * config.dModel() * config.dFf(); // w2 is not recomputed
+            return shape.forward(tokens)
+                    .times(2)
                     .at(rates.outsideAttention)
                     .plus(new Flop(2.5 * attention(config, batch)).at(rates.flashBackward))
                     .plus(block.times(plan.recomputedBlocks()))
-                    .plus(new Flop(feedForwards * gateAndUp).at(rates.outsideAttention));
+                    .plus(new Flop(plan.recomputedFeedForwards() * gateAndUp).at(rates.outsideAttention));
         }
 
         private double sent() {
-            double blocks = 3.0 * config.numLayers() * blockMatrices(config);
-            double embeddingAndHead = 2.0 * 2 * vocabularyMatrix(config);
+            double blocks = 3.0 * shape.blocks() * shape.blockMatrices();
+            double embeddingAndHead = 2.0 * 2 * shape.headMatrix();
             return BF16 * (blocks + embeddingAndHead) * (RANKS - 1) / RANKS;
         }
 
         private double peak() {
-            long d = config.dModel();
-            long block = blockMatrices(config);
-            var activations = new BlockBytes(
-                    BF16 * tokens * (8 * d + 3L * config.dFf()),
-                    BF16 * tokens * (d + 3L * config.dFf()),
-                    BF16 * tokens * d);
+            long block = shape.blockMatrices();
+            long stream = BF16 * tokens.count() * config.dModel();
+            long feedForward = BF16 * tokens.count() * 3 * config.dFf();
+            var activations = new BlockBytes(8 * stream + feedForward, stream + feedForward, stream);
             double shard = (double) FP32 * config.parameterCount() / RANKS;
             double gathered = 2.0 * BF16 * block;
 
-            double peak = 3 * shard
-                    + gathered
-                    + lossBytes()
-                    + plan.afterForward().bytes(activations)
-                    + 3.0 * BF16 * tokens * d;
-            double gradients = (double) FP32 * vocabularyMatrix(config) / RANKS;
+            double peak =
+                    3 * shard + gathered + lossBytes() + plan.afterForward().bytes(activations) + 3.0 * stream;
+            double gradients = (double) FP32 * shape.headMatrix() / RANKS;
             for (LiveActivations live : plan.backward()) {
                 double ofBlock = (double) BF16 * block;
                 peak = Math.max(peak, 3 * shard + gathered + gradients + ofBlock + live.bytes(activations));
                 gradients += (double) FP32 * block / RANKS;
             }
-            return Math.max(peak, 4 * shard + BF16 * (block + vocabularyMatrix(config)));
+            return Math.max(peak, 4 * shard + BF16 * (block + shape.headMatrix()));
         }
 
         /** Returns the bytes of the head's weight, its gradient and the logits at the start of the backward pass. */
         private double lossBytes() {
-            double weight = (double) vocabularyMatrix(config);
+            double weight = shape.headMatrix();
             if (lossRows > 0) { // bf16 weight and gradient, and two fp32 tensors in which the gradient is accumulated
                 return (2 * BF16 + 2 * FP32) * weight;
             }
-            double logits = (double) tokens * config.vocabSize();
+            double logits = (double) tokens.count() * config.vocabSize();
             return BF16 * weight + (BF16 + 2 * FP32) * logits; // with their fp32 copy and its gradient
         }
     }

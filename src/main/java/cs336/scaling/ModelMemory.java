@@ -538,7 +538,10 @@ public record ModelMemory(
         var start = new ArrayList<>(kept());
         if (lossRows > 0) {
             start.add(rows("gradient of lm_head's input", WIDE));
-            start.add(gradientOfHead(WIDE));
+            if (residual != WIDE) {
+                start.add(weightOfHead("gradient of lm_head's weight, before its cast", WIDE));
+            }
+            start.add(gradientOfHead(residual));
         } else {
             start.add(vocabulary("gradient of log-probabilities", WIDE));
             start.add(vocabulary("gradient of logits", WIDE));

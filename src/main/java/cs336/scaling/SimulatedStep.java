@@ -81,6 +81,17 @@ public record SimulatedStep(
         return run().finish();
     }
 
+    /** Returns exposed communication: the difference between the step and its computation. */
+    public Seconds exposed() {
+        double computation = model.passes().plus(update()).value();
+        return new Seconds(Math.max(0, time().value() - computation));
+    }
+
+    /** Returns the time in which the optimizer updates the shard of one device. */
+    private Seconds update() {
+        return model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
+    }
+
     /** The tasks of one step. */
     private final class Run {
         private final Simulation simulation = new Simulation();
@@ -94,9 +105,8 @@ public record SimulatedStep(
 
         Schedule schedule() {
             List<SimulationTask> reduced = gathers ? blockByBlock() : replicated();
-            Seconds shard = model.optimizer().times(1.0 / ((long) mesh.shards() * mesh.tensor()));
             SimulationTask update =
-                    simulation.task("optimizer", compute, shard, reduced.toArray(SimulationTask[]::new));
+                    simulation.task("optimizer", compute, update(), reduced.toArray(SimulationTask[]::new));
             if (mesh.shards() > 1 && !gathers) {
                 collective("weights", Collective.ALL_GATHER, bytes(model.parameters()), shards, List.of(update));
             }

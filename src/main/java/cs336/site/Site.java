@@ -2,12 +2,10 @@ package cs336.site;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import cs336.charts.TextResource;
 import cs336.writeup.MarkdownHtml;
 import cs336.writeup.Page;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
@@ -30,6 +28,8 @@ import java.util.stream.Stream;
  * files become pages.
  */
 public final class Site {
+    private static final String STYLE = TextResource.read(Site.class, "site.css");
+    private static final String SEARCH = TextResource.read(Site.class, "search.js");
     private static final Pattern LINK =
             Pattern.compile("<a\\b([^>]*)\\bhref=\"([^\"]*)\"([^>]*)>(.*?)</a>", Pattern.DOTALL);
     private static final Pattern ID = Pattern.compile("\\bid=[\"']([^\"']*)[\"']");
@@ -125,9 +125,7 @@ public final class Site {
                         + link(folder, link.group(2), toRoot) + "\"" + link.group(3) + ">" + link.group(4) + "</a>"));
         save(
                 page.name(),
-                linked.replaceFirst(
-                                "</head>",
-                                Matcher.quoteReplacement("<style>\n" + resource("site.css") + "</style>\n</head>"))
+                linked.replaceFirst("</head>", Matcher.quoteReplacement("<style>\n" + STYLE + "</style>\n</head>"))
                         .replaceFirst(
                                 "<body>\\s*<main>",
                                 Matcher.quoteReplacement(
@@ -196,8 +194,7 @@ public final class Site {
             }
         }
         // A script and not JSON, because browsers load no data from a folder.
-        Files.writeString(
-                output.resolve("search.js"), "const ENTRIES = " + JSON.toJson(entries) + ";\n" + resource("search.js"));
+        Files.writeString(output.resolve("search.js"), "const ENTRIES = " + JSON.toJson(entries) + ";\n" + SEARCH);
     }
 
     private String index(List<SitePage> lessons, SitePage text, boolean hasGlossary) throws IOException {
@@ -218,7 +215,7 @@ public final class Site {
         }
         body.append("</ul>\n<script src=\"search.js\"></script>\n");
         return Page.forScreen("CS336: systems, in Java notebooks", body.toString())
-                .replace("</head>", "<style>\n" + resource("site.css") + "</style>\n</head>");
+                .replace("</head>", "<style>\n" + STYLE + "</style>\n</head>");
     }
 
     /** Writes the first figure of a page to a file, and returns the image; the title next to it describes it. */
@@ -265,13 +262,5 @@ public final class Site {
         return html != null
                 && !id.isEmpty()
                 && ID.matcher(html).results().noneMatch(match -> match.group(1).equals(id));
-    }
-
-    private static String resource(String name) {
-        try (InputStream in = Site.class.getResourceAsStream(name)) {
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

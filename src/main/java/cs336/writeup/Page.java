@@ -1,11 +1,8 @@
 package cs336.writeup;
 
 import cs336.charts.Svg;
+import cs336.charts.TextResource;
 import cs336.charts.Typeface;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Base64;
 import java.util.regex.MatchResult;
@@ -14,6 +11,7 @@ import java.util.stream.Collectors;
 
 /** Self-contained HTML pages with the project's fonts and style sheet. */
 public final class Page {
+    private static final String STYLE = TextResource.read(Page.class, "page.css");
     private static final Pattern HEADING = Pattern.compile("<h([1-3]) id=\"([^\"]*)\">(.*?)</h[1-3]>");
 
     private Page() {}
@@ -26,12 +24,12 @@ public final class Page {
                     + "; font-style: " + (face.italic() ? "italic" : "normal") + "; src: url(data:font/woff2;base64,"
                     + Base64.getEncoder().encodeToString(face.woff2()) + ") format(\"woff2\"); }\n");
         }
-        return document(title, faces + style(), body);
+        return document(title, faces + STYLE, body);
     }
 
     /** Returns a page for {@link Pdf}, without fonts but with the PDF outline. */
     static String forPrint(String title, String body) {
-        return document(title, style(), body).replace("</head>", bookmarks(body) + "</head>");
+        return document(title, STYLE, body).replace("</head>", bookmarks(body) + "</head>");
     }
 
     /** Returns the table of contents: the headings of level 2. */
@@ -67,13 +65,5 @@ public final class Page {
                 + "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n"
                 + "<title>" + Svg.escape(title) + "</title>\n<style>\n" + style + "</style>\n</head>\n<body>\n<main>\n"
                 + body + "</main>\n</body>\n</html>\n";
-    }
-
-    private static String style() {
-        try (InputStream in = Page.class.getResourceAsStream("page.css")) {
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

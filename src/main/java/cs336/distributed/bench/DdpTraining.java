@@ -7,7 +7,6 @@ import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Losses;
 import cs336.basics.Optimizer;
-import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Precision;
@@ -49,15 +48,12 @@ final class DdpTraining implements AutoCloseable {
      * @param c the model, batch size and precision; its mode is ignored
      */
     DdpTraining(RankCase c, ProcessGroup group) {
-        TransformerConfig config = c.model().config();
         this.group = group;
         precision = c.precision();
-        model = new TransformerLM(config, group.device());
+        model = new TransformerLM(c.model().config(), group.device());
         optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
         splits = new Splits(group.device(), PHASES.size() + 1);
-        batch = Batches.random(
-                        config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
-                .next();
+        batch = c.batch(group);
     }
 
     /** Returns the size of all gradients. */

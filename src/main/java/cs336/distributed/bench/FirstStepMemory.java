@@ -105,20 +105,16 @@ final class FirstStepMemory {
     }
 
     private static MemoryRecord record(MemoryProfile profile, ProcessGroup group, RankCase c) {
-        TransformerConfig config = c.model().config();
         TransformerLM model;
         ShardTraining training;
         try (var phase = ProfilerRange.of(INITIALIZATION)) {
-            model = new TransformerLM(config, group.device());
+            model = new TransformerLM(c.model().config(), group.device());
             training = ShardTraining.of(ShardMode.parse(c.mode()), model, group, c.bucketMb());
         }
         try (model;
                 training) {
             profile.mark(MemoryCategory.PARAMETERS, model.namedParameters());
-            var batch = Batches.random(
-                            config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
-                    .next();
-            step(training, batch);
+            step(training, c.batch(group));
             profile.markGradients(model.namedParameters());
             try (var phase = ProfilerRange.of(STEP)) {
                 training.optimizer().step();

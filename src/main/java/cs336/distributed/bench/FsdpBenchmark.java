@@ -1,7 +1,6 @@
 package cs336.distributed.bench;
 
 import cs336.basics.Batches;
-import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.Splits;
@@ -105,20 +104,13 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
                 var training = DataParallelTraining.of(RankCase.of(c), group)) {
-            Batches.Batch batch = batch(RankCase.of(c), group);
+            Batches.Batch batch = RankCase.of(c).batch(group);
             traces.record(c, () -> {
                 group.device().synchronize();
                 step(training, batch, () -> {});
                 group.device().synchronize();
             });
         }
-    }
-
-    private static Batches.Batch batch(RankCase c, ProcessGroup group) {
-        TransformerConfig config = c.model().config();
-        return Batches.random(
-                        config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
-                .next();
     }
 
     /**
@@ -134,7 +126,7 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
                 training = DataParallelTraining.of(c, group);
             }
             try (training) {
-                Batches.Batch batch = batch(c, group);
+                Batches.Batch batch = c.batch(group);
                 training.optimizer().setLearningRate(FIRST_LEARNING_RATE);
                 for (int step = 0; step < LOSSES.size(); step++) {
                     firstStep(group, training, batch, LOSSES.get(step), GRADIENT_NORMS.get(step), samples);
@@ -181,7 +173,7 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
         try (var scope = MemoryScope.open();
                 var training = DataParallelTraining.of(c, group);
                 var splits = new Splits(group.device(), 1 + PHASES.size() * plan.steps())) {
-            Batches.Batch batch = batch(c, group);
+            Batches.Batch batch = c.batch(group);
             for (int i = 0; i < plan.warmup(); i++) {
                 step(training, batch, () -> {});
             }

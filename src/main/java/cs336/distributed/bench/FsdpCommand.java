@@ -7,7 +7,6 @@ import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
-import cs336.checkpointing.CheckpointPolicy;
 import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
@@ -71,28 +70,8 @@ public final class FsdpCommand extends LabCommand {
             description = "fp32, or bf16: autocast in ddp and zero-1, compute dtype in fsdp")
     private String dtype;
 
-    @Option(
-            names = "--bucket-size-mb",
-            defaultValue = "25",
-            paramLabel = "<n>",
-            description = "maximum bucket size of gradients and parameters in ddp and zero-1, in MB (10^6 bytes)")
-    private double bucketSize;
-
-    @Option(
-            names = "--checkpointing",
-            defaultValue = "everything",
-            paramLabel = "<policy>",
-            description =
-                    "activations that are kept for the backward pass: everything, all-but-ffn, ffn-<k> (all but the feed-forward layers of the first k blocks), blocks-<k> (the input"
-                            + " of every k-th block), nothing (as blocks-1), or recursive; the others are recomputed")
-    private String checkpointing;
-
-    @Option(
-            names = "--loss-rows",
-            defaultValue = "0",
-            paramLabel = "<n>",
-            description = "number of tokens whose logits are in memory at a time; 0 for all")
-    private int lossRows;
+    @Mixin
+    private final StepMemoryOptions memory = new StepMemoryOptions();
 
     @Option(
             names = "--trace",
@@ -183,9 +162,8 @@ public final class FsdpCommand extends LabCommand {
 
     private List<ModelOptions.Model> checkedModels() {
         modes.forEach(FsdpMode::parse);
-        ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
-        CheckpointPolicy policy = CheckpointPolicy.parse(checkpointing);
-        Strategy.bucketed(bucketSize);
+        memory.check();
+        Strategy.bucketed(memory.bucketMb());
         ranks.check();
         if (isHybrid() && ranks.nodes() == 1) {
             throw new IllegalArgumentException(
@@ -197,8 +175,8 @@ public final class FsdpCommand extends LabCommand {
             throw new IllegalArgumentException("--dtype must be fp32 or bf16, not " + dtype);
         }
         return models.models().stream()
-                .map(model ->
-                        new ModelOptions.Model(model.label(), model.config().withCheckpointing(policy), model.batch()))
+                .map(model -> new ModelOptions.Model(
+                        model.label(), model.config().withCheckpointing(memory.checkpointing()), model.batch()))
                 .toList();
     }
 
@@ -223,9 +201,9 @@ public final class FsdpCommand extends LabCommand {
                         ranks.nodes(),
                         ranks.ranks(),
                         mode,
-                        FsdpMode.parse(mode).hasBuckets() ? bucketSize : 0,
+                        FsdpMode.parse(mode).hasBuckets() ? memory.bucketMb() : 0,
                         rounds.round(),
-                        lossRows)))
+                        memory.lossRows())))
                 .toList();
     }
 }

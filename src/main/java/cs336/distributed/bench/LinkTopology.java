@@ -1,13 +1,12 @@
 package cs336.distributed.bench;
 
+import static cs336.bench.Measurement.once;
 import static cs336.units.UnitFactors.GB;
 
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
-import cs336.bench.Metric;
 import cs336.bench.Provenance;
-import cs336.bench.Samples;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -106,10 +105,6 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
                 measurements.put(pair, rows, provenance);
             }
         }
-    }
-
-    private static Measurement once(String metric, String unit, double value) {
-        return Measurement.of(Samples.once(new Metric(metric, unit), value));
     }
 
     /** Returns the number of NVLinks between two GPUs; 0 if they communicate through PCIe. */

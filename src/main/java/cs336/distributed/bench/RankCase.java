@@ -1,5 +1,6 @@
 package cs336.distributed.bench;
 
+import cs336.basics.Batches;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
@@ -8,6 +9,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.ProcessGroup;
 
 /**
  * A training setup on several ranks. It identifies a stored measurement of {@code cs336 ddp}, {@code cs336 shard} or
@@ -48,6 +50,13 @@ public record RankCase(
                 .with("bucket_mb", bucketMb == Math.rint(bucketMb) ? (Object) (long) bucketMb : bucketMb)
                 .with("round", round)
                 .yields(metrics);
+    }
+
+    /** Returns the batch of random tokens on which this rank trains. */
+    Batches.Batch batch(ProcessGroup group) {
+        TransformerConfig config = model.config();
+        return Batches.random(config.vocabSize(), model.batch(), config.contextLength(), group.device(), group.rank())
+                .next();
     }
 
     /** Returns the setup of a case made by {@link #toCase}. */

@@ -1,7 +1,6 @@
 package cs336.distributed.bench;
 
 import cs336.basics.Batches;
-import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Case;
 import cs336.bench.Metric;
@@ -102,16 +101,13 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
 
     private static void train(ProcessGroup group, TrainingPlan plan, RankCase c, SampleCollector samples)
             throws IOException {
-        TransformerConfig config = c.model().config();
         int steps = 1 + plan.steps(); // the first one is not timed: its parameters are complete already
         Torch.seed(group.rank());
         try (var scope = MemoryScope.open();
-                var model = new TransformerLM(config, group.device());
+                var model = new TransformerLM(c.model().config(), group.device());
                 var training = ShardTraining.of(ShardMode.parse(c.mode()), model, group, c.bucketMb());
                 var splits = new Splits(group.device(), 1 + PHASES.size() * steps)) {
-            Batches.Batch batch = Batches.random(
-                            config.vocabSize(), c.model().batch(), config.contextLength(), group.device(), group.rank())
-                    .next();
+            Batches.Batch batch = c.batch(group);
             for (int i = 0; i < plan.warmup(); i++) {
                 training.step(batch, () -> {});
             }

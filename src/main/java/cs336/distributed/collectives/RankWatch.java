@@ -200,7 +200,7 @@ public final class RankWatch implements AutoCloseable {
 
     private boolean allInformed() {
         for (int rank = 0; rank < world.size(); rank++) {
-            if (rank != first.rank && !has(key(INFORMED, rank))) {
+            if (rank != first.rank && !has(Rendezvous.key(INFORMED, rank))) {
                 return false;
             }
         }
@@ -212,18 +212,19 @@ public final class RankWatch implements AutoCloseable {
         List<String> now = beats();
         var others = new ArrayList<Integer>();
         for (int rank = 0; rank < world.size(); rank++) {
-            if (rank != world.rank() && !has(key(VICTIM, rank))) {
+            if (rank != world.rank() && !has(Rendezvous.key(VICTIM, rank))) {
                 others.add(rank);
             }
         }
         for (int rank : others) {
-            if (now.get(rank).equals(beats.get(rank)) && !has(key(LOCATION, rank))) {
+            if (now.get(rank).equals(beats.get(rank)) && !has(Rendezvous.key(LOCATION, rank))) {
                 return new FirstFailure(rank, "its process has ended or does not respond");
             }
         }
         String report = "; rank " + world.rank() + " reports: " + failure.reason;
         for (int rank : others) {
-            String where = has(key(LOCATION, rank)) ? get(key(LOCATION, rank)) : "does not respond";
+            String where =
+                    has(Rendezvous.key(LOCATION, rank)) ? get(Rendezvous.key(LOCATION, rank)) : "does not respond";
             if (!where.startsWith(ProcessGroup.BLOCKED)) {
                 return new FirstFailure(rank, "it " + where + report);
             }
@@ -234,17 +235,13 @@ public final class RankWatch implements AutoCloseable {
     private List<String> beats() {
         var found = new ArrayList<String>();
         for (int rank = 0; rank < world.size(); rank++) {
-            found.add(has(key(BEAT, rank)) ? get(key(BEAT, rank)) : "");
+            found.add(has(Rendezvous.key(BEAT, rank)) ? get(Rendezvous.key(BEAT, rank)) : "");
         }
         return found;
     }
 
-    private static String key(String name, int rank) {
-        return name + "/" + rank;
-    }
-
     private void set(String name, String text) {
-        setShared(key(name, world.rank()), text);
+        setShared(Rendezvous.key(name, world.rank()), text);
     }
 
     private void setShared(String key, String text) {

@@ -383,7 +383,8 @@ public final class Rendezvous implements AutoCloseable {
         return inFile ? "the file of the store" : "rank 0, which hosts the store,";
     }
 
-    private static String key(String name, int rank) {
+    /** Returns the key of a value that each rank has. */
+    static String key(String name, int rank) {
         return name + "/" + rank;
     }
 

@@ -481,9 +481,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Tensor clipGradients(double maxNorm) {
         requireOpen("clipGradients()");
-        if (!(maxNorm > 0)) {
-            throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
-        }
+        GradientClipping.requireAboveZero(maxNorm);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor norm = gradientNorm();

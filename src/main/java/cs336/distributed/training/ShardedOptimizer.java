@@ -358,9 +358,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
         if (parameters.isEmpty()) {
             throw new IllegalArgumentException("there are no parameters to clip");
         }
-        if (!(maxNorm > 0)) {
-            throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);
-        }
+        GradientClipping.requireAboveZero(maxNorm);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor norm = gradientNorm();

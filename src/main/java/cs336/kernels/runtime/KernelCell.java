@@ -1,12 +1,12 @@
 package cs336.kernels.runtime;
 
+import static cs336.bench.Measurement.once;
 import static cs336.units.UnitFactors.GB;
 
 import cs336.bench.Case;
 import cs336.bench.DoBench;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
-import cs336.bench.Metric;
 import cs336.bench.Project;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
@@ -249,9 +249,5 @@ public final class KernelCell {
                 once(launch.name() + KernelRun.REGISTERS, "", used.registers()),
                 once(launch.name() + KernelRun.SHARED, "bytes", used.sharedBytes()),
                 once(launch.name() + KernelRun.SPILLS, "bytes", used.spillStores() + used.spillLoads()));
-    }
-
-    private static Measurement once(String metric, String unit, double value) {
-        return Measurement.of(Samples.once(new Metric(metric, unit), value));
     }
 }

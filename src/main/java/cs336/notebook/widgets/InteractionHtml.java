@@ -2,11 +2,8 @@ package cs336.notebook.widgets;
 
 import com.google.gson.Gson;
 import cs336.charts.Svg;
+import cs336.charts.TextResource;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,7 +19,7 @@ final class InteractionHtml {
     private static final int MOST_CHARACTERS = 4 << 20;
 
     private static final Gson GSON = new Gson();
-    private static final String SCRIPT = script();
+    private static final String SCRIPT = TextResource.read(InteractionHtml.class, "interact.js");
 
     private InteractionHtml() {}
 
@@ -75,13 +72,5 @@ final class InteractionHtml {
             of.add(positions.get(result));
         }
         return new Results(List.copyOf(positions.keySet()), of);
-    }
-
-    private static String script() {
-        try (InputStream in = InteractionHtml.class.getResourceAsStream("interact.js")) {
-            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
     }
 }

@@ -16,7 +16,6 @@ import cs336.bench.Samples;
 import cs336.bench.Workload;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.scaling.ModelMemory;
-import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.function.Consumer;
 
@@ -48,10 +47,10 @@ public final class CheckpointingWorkload implements Workload {
         if (!policy.matches(BUDGET)) {
             CheckpointPolicy.parse(policy);
         } else if (!predicted) {
-            throw new IllegalArgumentException(
-                    "--policy " + policy + " needs a prediction of memory, which there is not"
-                            + " for --normalization " + of.model().config().normalization() + " with --attention "
-                            + of.model().config().attention());
+            TransformerConfig config = of.model().config();
+            throw new IllegalArgumentException("--policy " + policy + " needs a prediction of the model's memory, but"
+                    + " none exists for --normalization " + config.normalization() + " with --attention "
+                    + config.attention());
         }
         Case c = ModelCases.of(CheckpointingWorkload.class, of)
                 .with(POLICY, policy)
@@ -108,7 +107,6 @@ public final class CheckpointingWorkload implements Workload {
     }
 
     private static ModelMemory memory(TransformerConfig config, int batch, Precision precision, Device device) {
-        DType autocast = precision.tf32() ? DType.FLOAT32 : DType.parse(precision.toString());
-        return new ModelMemory(config, batch, autocast, device.kind());
+        return new ModelMemory(config, batch, precision.compute(), device.kind());
     }
 }

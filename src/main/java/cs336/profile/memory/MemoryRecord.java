@@ -131,14 +131,6 @@ public final class MemoryRecord {
         return peak;
     }
 
-    /** Returns the blocks that exist just after an event, largest first. */
-    public List<Allocation> alive(int event) {
-        return allocations.stream()
-                .filter(a -> a.isAliveAfter(event))
-                .sorted(Comparator.comparingLong(Allocation::bytes).reversed())
-                .toList();
-    }
-
     /**
      * Returns the bytes in use just after an event by category. All categories are present; the sum is {@link #bytes}.
      */

@@ -10,7 +10,6 @@ import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
 import cs336.scaling.ModelMemory;
-import cs336.torch.DType;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -100,7 +99,7 @@ public final class MemoryWorkload implements Workload {
                         .min()
                         .orElse(0)));
         if (ModelMemory.isPredicted(config)) {
-            var predicted = new ModelMemory(config, batch, autocast(precision), device.kind());
+            var predicted = new ModelMemory(config, batch, precision.compute(), device.kind());
             record.accept(Samples.once(PREDICTED_PEAK, predicted.peak(pass).bytes()));
             record.accept(Samples.once(PREDICTED_KEPT, pass == Pass.FORWARD ? 0 : predicted.keptBytes()));
         }
@@ -111,10 +110,5 @@ public final class MemoryWorkload implements Workload {
                 .write()
                 .csv(folder.resolve("largest.csv").toString());
         memory.saveSnapshot(folder.resolve("memory_snapshot.pickle"));
-    }
-
-    /** Returns the dtype of GEMM inputs under autocast; with TF32 they are fp32. */
-    private static DType autocast(Precision precision) {
-        return precision.tf32() ? DType.FLOAT32 : DType.parse(precision.toString());
     }
 }

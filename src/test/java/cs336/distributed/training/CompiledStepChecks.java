@@ -96,15 +96,7 @@ public final class CompiledStepChecks implements RankProgram<Long, LinkedHashMap
 
     private TransformerLM model(long anySeed) {
         Torch.seed(anySeed);
-        TransformerConfig config = TransformerConfig.builder()
-                .edition(ModelEdition.SPRING_2024) // a tied head
-                .vocabSize(VOCABULARY)
-                .contextLength(CONTEXT)
-                .dModel(8)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(16)
-                .build();
+        TransformerConfig config = RankChecks.tinyModel(ModelEdition.SPRING_2024, 2); // a tied head
         return new TransformerLM(config, device, DType.FLOAT64);
     }
 

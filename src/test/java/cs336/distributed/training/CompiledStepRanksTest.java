@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
+import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
@@ -64,14 +65,7 @@ class CompiledStepRanksTest {
     public static final class EndlessTraining implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String how) throws Exception {
-            TransformerConfig config = TransformerConfig.builder()
-                    .vocabSize(17)
-                    .contextLength(6)
-                    .dModel(8)
-                    .numLayers(1)
-                    .numHeads(2)
-                    .dFf(16)
-                    .build();
+            TransformerConfig config = RankChecks.tinyModel(ModelEdition.SPRING_2025, 1);
             try (var model = new TransformerLM(config, group.device());
                     var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(0.001));
                     var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(0.01));

@@ -1,5 +1,8 @@
 package cs336.distributed.training;
 
+import static cs336.distributed.training.RankChecks.require;
+import static cs336.distributed.training.RankChecks.requireRejected;
+
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
@@ -89,12 +92,6 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         }
     }
 
-    private static void require(boolean holds, String failure) {
-        if (!holds) {
-            throw new AssertionError(failure);
-        }
-    }
-
     private static void requireNear(double difference, String of) {
         require(difference <= EXACT, of + " differs by " + difference);
     }
@@ -117,15 +114,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void transformer(Strategy strategy) {
-        TransformerConfig config = TransformerConfig.builder()
-                .edition(ModelEdition.SPRING_2024)
-                .vocabSize(17)
-                .contextLength(6)
-                .dModel(8)
-                .numLayers(2)
-                .numHeads(2)
-                .dFf(16)
-                .build(); // a tied head
+        TransformerConfig config = RankChecks.tinyModel(ModelEdition.SPRING_2024, 2); // a tied head
         Torch.seed(seed + group.rank());
         int each = 2;
         try (var model = new TransformerLM(config, device, FP64);
@@ -502,16 +491,6 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         closed.close();
         requireRejected(closed::finishGradientSynchronization, "was called on a closed container");
         requireRejected(closed::noSync, "was called on a closed container");
-    }
-
-    private static void requireRejected(Runnable call, String expected) {
-        try {
-            call.run();
-        } catch (IllegalStateException | IllegalArgumentException e) {
-            require(e.getMessage().contains(expected), "message: " + e.getMessage());
-            return;
-        }
-        throw new AssertionError("no exception; expected: " + expected);
     }
 
     /** Parameters p0, p1, … of one element each. */

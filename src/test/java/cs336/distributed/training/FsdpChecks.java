@@ -1,5 +1,10 @@
 package cs336.distributed.training;
 
+import static cs336.distributed.training.RankChecks.require;
+import static cs336.distributed.training.RankChecks.requireClose;
+import static cs336.distributed.training.RankChecks.requireRejected;
+import static cs336.distributed.training.RankChecks.requireSame;
+
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
@@ -140,34 +145,6 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         RankChecks.run(name, check, group, wrong);
     }
 
-    private static void require(boolean holds, String failure) {
-        if (!holds) {
-            throw new AssertionError(failure);
-        }
-    }
-
-    private static void requireClose(Tensor expected, Tensor found, double rtol, double atol, String what) {
-        double[] a = Tensors.toDoubles(expected);
-        double[] b = Tensors.toDoubles(found);
-        require(
-                Arrays.equals(Tensors.shape(expected), Tensors.shape(found)),
-                what + " has shape " + Arrays.toString(Tensors.shape(found)));
-        for (int i = 0; i < a.length; i++) {
-            boolean close = Math.abs(a[i] - b[i]) <= atol + rtol * Math.abs(a[i]);
-            require(close, what + "[" + i + "] is " + b[i] + ", not " + a[i]);
-        }
-    }
-
-    private static void requireSame(
-            NnModule alone, FullyShardedDataParallel fsdp, double rtol, double atol, String what) {
-        try (var scope = MemoryScope.open()) {
-            Map<String, Tensor> whole = fsdp.gatherParameters();
-            Map<String, Tensor> expected = alone.namedParameters();
-            require(whole.keySet().equals(expected.keySet()), "parameters " + whole.keySet());
-            expected.forEach((name, tensor) -> requireClose(tensor, whole.get(name), rtol, atol, what + ": " + name));
-        }
-    }
-
     /** The model of the course's test, with any sizes. */
     private static final class CourseModel extends NnModule {
         private final NnModule[] layers;
@@ -259,24 +236,9 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         });
     }
 
-    /** Returns a configuration whose steps take milliseconds. */
-    static TransformerConfig config(ModelEdition edition, int layers) {
-        return TransformerConfig.builder()
-                .edition(edition)
-                .vocabSize(17)
-                .contextLength(6)
-                .dModel(8)
-                .numLayers(layers)
-                .numHeads(2)
-                .dFf(16)
-                .normalization("rmsnorm")
-                .attention("plain")
-                .build();
-    }
-
     private TransformerLM transformer(ModelEdition edition, int layers, long anySeed) {
         Torch.seed(anySeed);
-        return new TransformerLM(config(edition, layers), device, FP64);
+        return new TransformerLM(RankChecks.tinyModel(edition, layers), device, FP64);
     }
 
     private Tensor part(Tensor batch, int each) {
@@ -442,7 +404,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void mixedPrecision() {
-        var config = config(ModelEdition.SPRING_2025, 2);
+        var config = RankChecks.tinyModel(ModelEdition.SPRING_2025, 2);
         Torch.seed(seed);
         try (var alone = new TransformerLM(config, device);
                 var narrow = new TransformerLM(config, device, DType.BFLOAT16)) {
@@ -723,7 +685,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         for (CheckpointPolicy policy :
                 List.of(CheckpointPolicy.nothing(), CheckpointPolicy.blocks(2), CheckpointPolicy.recursive())) {
             Torch.seed(seed);
-            TransformerConfig config = config(ModelEdition.SPRING_2025, 5).withCheckpointing(policy);
+            TransformerConfig config =
+                    RankChecks.tinyModel(ModelEdition.SPRING_2025, 5).withCheckpointing(policy);
             try (var model = new TransformerLM(config, device, FP64);
                     var alone = transformer(ModelEdition.SPRING_2025, 5, seed);
                     var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
@@ -881,7 +844,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void construction() {
-        var config = config(ModelEdition.SPRING_2024, 2);
+        var config = RankChecks.tinyModel(ModelEdition.SPRING_2024, 2);
         List<Long> held = new ArrayList<>();
         Torch.seed(seed + group.rank());
         try (var fsdp = FullyShardedDataParallel.construct(
@@ -1079,15 +1042,5 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                         "all ranks must have the same model");
             }
         }
-    }
-
-    private static void requireRejected(Runnable call, String expected) {
-        try {
-            call.run();
-        } catch (IllegalStateException | IllegalArgumentException e) {
-            require(e.getMessage().contains(expected), "message: " + e.getMessage());
-            return;
-        }
-        throw new AssertionError("no exception; expected: " + expected);
     }
 }

@@ -84,7 +84,7 @@ class FullyShardedDataParallelTest {
 
     /** Creates a tiny model on the group's device that computes in bf16. */
     static FullyShardedDataParallel tiny(ProcessGroup group) {
-        TransformerConfig config = FsdpChecks.config(ModelEdition.SPRING_2025, 2);
+        TransformerConfig config = RankChecks.tinyModel(ModelEdition.SPRING_2025, 2);
         return FullyShardedDataParallel.construct(
                 () -> new TransformerLM(config, group.device()),
                 group,

@@ -1,5 +1,7 @@
 package cs336.distributed.training;
 
+import static cs336.distributed.training.RankChecks.requireClose;
+import static cs336.distributed.training.RankChecks.requireSame;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -104,7 +106,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
 
     private TransformerLM transformer(ModelEdition edition, DType dtype, long anySeed) {
         Torch.seed(anySeed);
-        return new TransformerLM(FsdpChecks.config(edition, LAYERS), device, dtype);
+        return new TransformerLM(RankChecks.tinyModel(edition, LAYERS), device, dtype);
     }
 
     /** Wraps a model whose parameters are those of a single process on rank 0 only. */
@@ -118,7 +120,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     }
 
     private Batches batches() {
-        TransformerConfig config = FsdpChecks.config(ModelEdition.SPRING_2025, LAYERS);
+        TransformerConfig config = RankChecks.tinyModel(ModelEdition.SPRING_2025, LAYERS);
         return Batches.random(config.vocabSize(), 2 * group.size(), config.contextLength(), device, seed);
     }
 
@@ -133,22 +135,6 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
 
     private static void backward(NnModule alone, Batches.Batch batch) {
         Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets()).backward();
-    }
-
-    private static void requireClose(Tensor expected, Tensor found, double tolerance, String what) {
-        assertArrayEquals(Tensors.shape(expected), Tensors.shape(found), what);
-        double[] a = Tensors.toDoubles(expected);
-        double[] b = Tensors.toDoubles(found);
-        for (int i = 0; i < a.length; i++) {
-            assertEquals(a[i], b[i], tolerance * (1 + Math.abs(a[i])), what + "[" + i + "]");
-        }
-    }
-
-    private static void requireSame(NnModule alone, FullyShardedDataParallel fsdp, double tolerance, String what) {
-        Map<String, Tensor> whole = fsdp.gatherParameters();
-        Map<String, Tensor> expected = alone.namedParameters();
-        assertEquals(expected.keySet(), whole.keySet());
-        expected.forEach((name, tensor) -> requireClose(tensor, whole.get(name), tolerance, what + ": " + name));
     }
 
     /** Compares the gradients of this rank's shards with their rows in a single process. */
@@ -167,7 +153,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                 long from = Math.min(rows, group.rank() % shards * each);
                 expected = expected.narrow(0, from, Math.min(rows, from + each) - from);
             }
-            requireClose(expected, shard.grad(), EXACT, "gradient of " + name);
+            requireClose(expected, shard.grad(), EXACT, EXACT, "gradient of " + name);
         });
     }
 
@@ -213,7 +199,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         try (var alone = transformer(edition, FP64, seed);
                 var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
                 var optimizerAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
-            requireSame(alone, fsdp, 0, "initial");
+            requireSame(alone, fsdp, 0, 0, "initial");
             Batches batches = batches();
             for (int step = 0; step < 3; step++) {
                 Batches.Batch batch = batches.next();
@@ -229,7 +215,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                 optimizerAlone.zeroGrad();
             }
             // AdamW divides by √v, which amplifies rounding errors of small gradients.
-            requireSame(alone, fsdp, 1e-9, settings.toString());
+            requireSame(alone, fsdp, 1e-9, 1e-9, settings.toString());
         }
         close(fsdp);
     }
@@ -244,7 +230,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                 backward(alone, batch);
                 Tensor expected = GradientClipping.clipByGlobalNorm(alone.parameters(), maxNorm);
                 Tensor found = fsdp.clipGradients(maxNorm);
-                requireClose(expected, found, EXACT, "norm");
+                requireClose(expected, found, EXACT, EXACT, "norm");
                 for (double other : group.allGather(found.item_double())) {
                     assertEquals(found.item_double(), other);
                 }
@@ -426,7 +412,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             resumeAlone(file, alone);
             Path missing = group.rank() == 3 ? folder.resolve("missing") : file;
             assertThrows(IOException.class, () -> fsdp.load(missing, adam));
-            requireSame(alone, fsdp, 1e-9, "after a failed load");
+            requireSame(alone, fsdp, 1e-9, 1e-9, "after a failed load");
         }
         close(fsdp);
     }
@@ -452,7 +438,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         try (var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
             assertEquals(Map.of("step", "1"), fsdp.load(checkpoint, adam));
             step(fsdp, adam, null, null);
-            requireSame(expected, fsdp, 1e-9, checkpoint.getFileName() + " with replicas " + settings.replicas());
+            requireSame(expected, fsdp, 1e-9, 1e-9, checkpoint.getFileName() + " with replicas " + settings.replicas());
         }
         close(fsdp);
     }
@@ -464,7 +450,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             step(null, null, alone, adam);
             expected.namedParameters()
                     .forEach((name, tensor) ->
-                            requireClose(tensor, alone.namedParameters().get(name), 1e-9, "alone: " + name));
+                            requireClose(tensor, alone.namedParameters().get(name), 1e-9, 1e-9, "alone: " + name));
         }
     }
 
@@ -502,7 +488,8 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                     assertEquals(isFirst || anywhere, shard.grad().defined(), name);
                     if (shard.grad().defined()) {
                         double mean = isFirst ? 2.5 : 0.75;
-                        requireClose(torch.full_like(shard.detach(), new Scalar(mean)), shard.grad(), EXACT, name);
+                        requireClose(
+                                torch.full_like(shard.detach(), new Scalar(mean)), shard.grad(), EXACT, EXACT, name);
                     }
                 });
                 fsdp.zeroGrad();
@@ -533,7 +520,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
 
     private void recomputation() {
         TransformerConfig config =
-                FsdpChecks.config(ModelEdition.SPRING_2025, LAYERS).withCheckpointing(CheckpointPolicy.blocks(1));
+                RankChecks.tinyModel(ModelEdition.SPRING_2025, LAYERS).withCheckpointing(CheckpointPolicy.blocks(1));
         Torch.seed(seed);
         try (var model = new TransformerLM(config, device, FP64);
                 var alone = transformer(ModelEdition.SPRING_2025, FP64, seed);

@@ -3,16 +3,21 @@ package cs336.distributed.training;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
+import cs336.basics.ModelEdition;
+import cs336.basics.NnModule;
+import cs336.basics.TransformerConfig;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import java.io.Serializable;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.DynamicTest;
 
 /** Tests of checks that run on several ranks in one launch. */
@@ -67,5 +72,61 @@ final class RankChecks {
                             "", ranks.stream().map(rank -> rank.get(name)).toList());
                     assertEquals("", wrong, "seed " + seed);
                 }));
+    }
+
+    /** @throws AssertionError with this failure, unless the condition holds */
+    static void require(boolean holds, String failure) {
+        if (!holds) {
+            throw new AssertionError(failure);
+        }
+    }
+
+    /** Checks that each element differs by at most {@code atol} + {@code rtol} times the expected one. */
+    static void requireClose(Tensor expected, Tensor found, double rtol, double atol, String what) {
+        double[] a = Tensors.toDoubles(expected);
+        double[] b = Tensors.toDoubles(found);
+        require(
+                Arrays.equals(Tensors.shape(expected), Tensors.shape(found)),
+                what + " has shape " + Arrays.toString(Tensors.shape(found)));
+        for (int i = 0; i < a.length; i++) {
+            boolean close = Math.abs(a[i] - b[i]) <= atol + rtol * Math.abs(a[i]);
+            require(close, what + "[" + i + "] is " + b[i] + ", not " + a[i]);
+        }
+    }
+
+    /** Checks that the gathered parameters are those of a model on a single process. */
+    static void requireSame(NnModule alone, FullyShardedDataParallel fsdp, double rtol, double atol, String what) {
+        try (var scope = MemoryScope.open()) {
+            Map<String, Tensor> whole = fsdp.gatherParameters();
+            Map<String, Tensor> expected = alone.namedParameters();
+            require(whole.keySet().equals(expected.keySet()), "parameters " + whole.keySet());
+            expected.forEach((name, tensor) -> requireClose(tensor, whole.get(name), rtol, atol, what + ": " + name));
+        }
+    }
+
+    /** Checks that a call throws an exception whose message contains a text. */
+    static void requireRejected(Runnable call, String expected) {
+        try {
+            call.run();
+        } catch (IllegalStateException | IllegalArgumentException e) {
+            require(e.getMessage().contains(expected), "message: " + e.getMessage());
+            return;
+        }
+        throw new AssertionError("no exception; expected: " + expected);
+    }
+
+    /** Returns a model whose steps take milliseconds. */
+    static TransformerConfig tinyModel(ModelEdition edition, int layers) {
+        return TransformerConfig.builder()
+                .edition(edition)
+                .vocabSize(17)
+                .contextLength(6)
+                .dModel(8)
+                .numLayers(layers)
+                .numHeads(2)
+                .dFf(16)
+                .normalization("rmsnorm")
+                .attention("plain")
+                .build();
     }
 }

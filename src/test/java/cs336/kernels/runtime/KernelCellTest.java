@@ -1,5 +1,6 @@
 package cs336.kernels.runtime;
 
+import static cs336.bench.Measurement.once;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -37,10 +38,6 @@ class KernelCellTest {
 
     private Measurements file() {
         return Measurements.of(folder, "h200", KernelCell.PROBLEM);
-    }
-
-    private static Measurement once(String metric, String unit, double value) {
-        return Measurement.of(Samples.once(new Metric(metric, unit), value));
     }
 
     private static Case stored(String launches) {

@@ -1,0 +1,52 @@
+package cs336.distributed.bench;
+
+import cs336.bench.ArgumentCheck;
+import cs336.checkpointing.CheckpointPolicy;
+import picocli.CommandLine.Option;
+
+/** The options that determine how much memory a step on several GPUs needs, in addition to its model and mode. */
+public final class StepMemoryOptions {
+    @Option(
+            names = "--bucket-size-mb",
+            defaultValue = "25",
+            paramLabel = "<n>",
+            description = "maximum bucket size of gradients and parameters in ddp and zero-1, in MB (10^6 bytes)")
+    private double bucketMb;
+
+    @Option(
+            names = "--checkpointing",
+            defaultValue = "everything",
+            paramLabel = "<policy>",
+            description =
+                    "activations that are kept for the backward pass: everything, all-but-ffn, ffn-<k> (all but the feed-forward layers of the first k blocks), blocks-<k> (the input"
+                            + " of every k-th block), nothing (as blocks-1), or recursive; the others are recomputed")
+    private String checkpointing;
+
+    @Option(
+            names = "--loss-rows",
+            defaultValue = "0",
+            paramLabel = "<n>",
+            description = "number of tokens whose logits are in memory at a time; 0 for all")
+    private int lossRows;
+
+    /** @throws IllegalArgumentException if the policy is unknown or the number of tokens is negative */
+    public void check() {
+        CheckpointPolicy.parse(checkpointing);
+        ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
+    }
+
+    /** Returns the maximum size of a bucket in MB, which {@link #check} does not check. */
+    public double bucketMb() {
+        return bucketMb;
+    }
+
+    /** Returns the policy of activation checkpointing. */
+    public CheckpointPolicy checkpointing() {
+        return CheckpointPolicy.parse(checkpointing);
+    }
+
+    /** Returns the number of tokens whose logits are in memory at a time; 0 for all. */
+    public int lossRows() {
+        return lossRows;
+    }
+}
