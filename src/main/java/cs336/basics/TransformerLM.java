@@ -134,7 +134,7 @@ public final class TransformerLM extends NnModule {
                 : layers.get(((CheckpointPlan.KeptBlock) part).index()).forward(x);
     }
 
-    /** @param read whether the values of the output are read, and not only its graph */
+    /** @param read whether the output's values are needed; if not, only its autograd graph is */
     private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input, boolean read) {
         Tensor x = input;
         for (int i = 0; i < parts.size(); i++) {
