@@ -27,7 +27,7 @@ import java.util.function.IntFunction;
 import java.util.stream.Collectors;
 
 /**
- * Runs a program on several ranks and returns the value of each.
+ * A launcher that runs a program on several ranks and returns the value of each.
  *
  * <pre>{@code
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
@@ -40,7 +40,7 @@ import java.util.stream.Collectors;
  * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
  * all native libraries are loaded, within the {@link #loadingTimeout}. Ranks that joined take up to eight seconds more
  * to agree which of them failed first. Each failed run leaves an error file; see {@link RankFailure#report}. When this
- * JVM ends, in any way, its ranks end too, also stopped ones.
+ * JVM ends for any reason, its ranks end too, even if they are stopped.
  */
 public final class Launcher {
     /** The largest number of ranks that one machine may start. */
@@ -110,7 +110,7 @@ public final class Launcher {
     /**
      * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. A rank may compute for longer
      * while no other rank waits for it; only a process without a heartbeat, which does not depend on the computation,
-     * is ended after this time. It starts when all ranks have loaded their native libraries.
+     * is ended after this time. The timeout starts when all ranks have loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
         timeout = requirePositive("timeout", longest);
@@ -174,7 +174,7 @@ public final class Launcher {
      * Runs the program on all ranks.
      *
      * @return the value of each rank, in the order of ranks
-     * @throws RankFailure if a rank failed, also after the last restart; no rank is left running
+     * @throws RankFailure if a rank failed and no restart is left; no rank keeps running
      * @throws IllegalArgumentException if the program or the argument cannot be sent to another process
      */
     public <A extends Serializable, R extends Serializable> List<R> run(

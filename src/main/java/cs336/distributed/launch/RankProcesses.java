@@ -351,7 +351,7 @@ final class RankProcesses implements AutoCloseable {
                 rank.number, size, end(rank.ending) + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
     }
 
-    /** Returns what a JVM prints before it ends with exit code 1 after a signal such as SIGSEGV; null if it did not. */
+    /** Describes the signal, such as SIGSEGV, that a JVM has reported in its last output; null if it reported none. */
     private static String crash(List<String> said) {
         Matcher signal = CRASH.matcher(String.join("\n", said));
         return signal.find()

@@ -25,10 +25,10 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Saves and loads the shards of {@link FullyShardedDataParallel} and of its optimizer. A checkpoint consists of one
- * file with whole tensors, or of one file per rank with shards. The first replica writes it. Both forms have the names
- * of {@link Checkpoint}, and both can be loaded by any number of ranks: the rows in the files of all ranks, in their
- * order, are those of the whole tensor.
+ * The saving and loading of the shards of {@link FullyShardedDataParallel} and of its optimizer. A checkpoint consists
+ * of one file with whole tensors, or of one file per rank with shards. The first replica writes it. Both forms have the
+ * names of {@link Checkpoint}, and both can be loaded by any number of ranks: the rows in the files of all ranks, in
+ * their order, are those of the whole tensor.
  */
 final class FsdpState {
     private static final String PREFIX = "optimizer."; // as in Checkpoint

@@ -30,7 +30,7 @@ final class UsedParameters implements AutoCloseable {
     /**
      * Starts an all-reduce.
      *
-     * @param present by parameter: whether it has a gradient on this rank
+     * @param present for each parameter, whether it has a gradient on this rank
      */
     PendingCollective start(ProcessGroup group, boolean[] present) {
         if (isAll(present)) {
