@@ -107,7 +107,7 @@ record DataParallelTraining(
     /**
      * Checks that nodes have equally many ranks, whose numbers are consecutive.
      *
-     * @param ranks by rank: the rank on its node, and the number of ranks on that node
+     * @param ranks for each rank, its local rank on its node, and the number of ranks on that node
      */
     static void requireEqualNodes(List<int[]> ranks) {
         int size = ranks.get(0)[1];
