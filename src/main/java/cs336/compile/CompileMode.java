@@ -10,7 +10,7 @@ enum CompileMode {
     PLAIN,
     /** The same operators as one CUDA graph. */
     GRAPH,
-    /** Fused operations besides the chosen attention; on a GPU as one CUDA graph. */
+    /** With generated kernels for the operations outside of attention; on a GPU as one CUDA graph. */
     FUSED;
 
     /** @throws IllegalArgumentException if there is no such mode; the message lists the known names */
