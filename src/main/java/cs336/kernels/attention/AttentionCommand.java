@@ -10,7 +10,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Times attention without heads and reads its memory, for every combination of implementations and sizes. */
+/** The command {@code attention}: measures time and memory of attention without heads, by implementation and size. */
 @Command(
         name = "attention",
         description = {

@@ -11,7 +11,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Times attention over sequence length, head dimension and dtype: the course's benchmark of FlashAttention-2. */
+/** The command {@code flash}, the course's benchmark of FlashAttention-2 over sequence length, width and dtype. */
 @Command(
         name = "flash",
         description = {

@@ -12,7 +12,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Times the course's leaderboard test of FlashAttention-2. */
+/** The command {@code leaderboard}: times the course's leaderboard test of FlashAttention-2. */
 @Command(
         name = "leaderboard",
         description = {

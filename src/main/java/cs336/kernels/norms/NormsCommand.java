@@ -24,8 +24,8 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /**
- * The course's benchmark of RMSNorm: compares normalisations with each other and with a copy that moves as many bytes
- * as a forward pass.
+ * The command {@code norms}, the course's benchmark of RMSNorm: compares normalisations with each other and with a copy
+ * that moves as many bytes as a forward pass.
  */
 @Command(
         name = "norms",
