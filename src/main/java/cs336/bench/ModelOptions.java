@@ -200,7 +200,7 @@ public final class ModelOptions {
     }
 
     /**
-     * Returns the configuration that a stored {@link Model#label} stands for.
+     * Returns the configuration that a stored {@link Model#label} describes.
      *
      * @throws IllegalArgumentException if the label is neither a size nor a list of dimensions
      */

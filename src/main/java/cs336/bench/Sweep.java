@@ -90,13 +90,13 @@ public final class Sweep {
         default void check(Measurements rows) throws IOException {}
     }
 
-    /** Sets what to store in addition to the rows of each case that ends with status {@link Status#OK}. */
+    /** Sets a store for further results of each case that ends with status {@link Status#OK}. */
     public Sweep alsoStore(ExtraResults results) {
         extraResults = results;
         return this;
     }
 
-    /** Sets where to report progress; standard error by default. */
+    /** Sets the stream for progress reports; standard error by default. */
     public Sweep progress(PrintStream to) {
         progress = to;
         return this;
