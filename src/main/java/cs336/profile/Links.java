@@ -9,8 +9,8 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Relates events of different threads: backward nodes to the forward operators that created them, autograd engine
- * threads to the threads that wait for them, and other threads to the steps in which they work.
+ * The relations between events of different threads: backward nodes to the forward operators that created them,
+ * autograd engine threads to the threads that wait for them, and other threads to the steps in which they work.
  *
  * <p>Every operator that may create a backward node carries the sequence number that the node would get. Operators that
  * create no node carry the number of the next one, so the last operator with a number is the creator. Numbers count per

@@ -1,7 +1,7 @@
 package cs336.profile;
 
 /**
- * How much of a device's communication was hidden behind computation:
+ * The share of a device's communication that was hidden behind computation:
  *
  * <pre>{@code
  *         |communication ∩ computation|

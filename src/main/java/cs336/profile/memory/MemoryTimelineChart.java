@@ -48,8 +48,8 @@ public final class MemoryTimelineChart {
     }
 
     /**
-     * Returns a figure of several timelines side by side without the category of parameters. Each panel has a vertical
-     * axis of its own, so that timelines of different height are readable.
+     * Returns a figure of several timelines side by side without the category of parameters. Each panel has a separate
+     * vertical axis, so that timelines of different height are readable.
      *
      * @param byTitle timelines by the titles of their panels
      * @throws IllegalArgumentException if there are none
