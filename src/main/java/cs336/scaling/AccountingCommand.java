@@ -15,7 +15,7 @@ import java.util.Map;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** The command {@code accounting}: memory, communication and time of training on a mesh of devices, calculated. */
+/** The command {@code accounting}: the calculated memory, communication and time of training on a mesh of devices. */
 @Command(
         name = "accounting",
         description = {
@@ -100,7 +100,7 @@ public final class AccountingCommand extends LabCommand {
             names = "--answers",
             description =
                     "solve the problem communication_accounting and the calculations on data, fully sharded and tensor"
-                            + " parallelism; stores the results under "
+                            + " parallelism; store the results under "
                             + CalculatedResults.ON_PAPER)
     private boolean answers;
 
@@ -110,7 +110,7 @@ public final class AccountingCommand extends LabCommand {
             description =
                     "predict steps on 2 to 16,384 devices from this machine's all-reduces and its steps on two and"
                             + " four GPUs (batch " + ScaleOutStudy.BATCH + ", context " + ScaleOutStudy.CONTEXT
-                            + ", fp32); stores the results under " + CalculatedResults.ON_PAPER)
+                            + ", fp32); store the results under " + CalculatedResults.ON_PAPER)
     private String simulated;
 
     @Option(

@@ -24,7 +24,7 @@ public enum Collective {
         this.passes = passes;
     }
 
-    /** Returns how many times the data go around the ring. */
+    /** Returns the number of times that the data go around the ring. */
     public int passes() {
         return passes;
     }

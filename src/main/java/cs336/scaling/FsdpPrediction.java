@@ -28,8 +28,8 @@ import java.util.List;
 import tech.tablesaw.api.Row;
 
 /**
- * A measured FSDP step on two GPUs and its prediction from other measurements: bf16 compute dtype, fp32 shards,
- * FlashAttention, fused RMSNorm and compiled elementwise functions.
+ * A measured FSDP step on two GPUs and its prediction from other measurements. The step has bf16 as compute dtype, fp32
+ * shards, FlashAttention, fused RMSNorm and compiled elementwise functions.
  *
  * <p><b>Step time.</b> The larger of two times:
  *

@@ -696,8 +696,11 @@ public record ModelMemory(
     }
 
     /**
-     * Returns what functions hold during the backward pass of their recomputation: their outputs, and the gradients of
-     * those that are not the present gradient of the residual stream.
+     * Returns the tensors that recomputed functions hold during their backward pass: their outputs, and the gradients
+     * of the outputs except the current gradient of the residual stream.
+     *
+     * @param depth number of outputs
+     * @param gradients number of gradients
      */
     private List<TensorMemory> recomputations(int depth, int gradients) {
         var held = new ArrayList<TensorMemory>();

@@ -11,7 +11,7 @@ import java.util.Locale;
  * @param dtype type of their elements
  * @param count number of tensors
  * @param elements number of elements of each tensor
- * @param purpose what the tensors are for
+ * @param purpose use of the tensors
  */
 public record TensorMemory(String name, String shape, DType dtype, long count, long elements, TensorPurpose purpose) {
     private static final long SMALLEST_BLOCK = 512;
