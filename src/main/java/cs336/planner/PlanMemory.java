@@ -20,7 +20,7 @@ import tech.tablesaw.api.Table;
 
 /**
  * The predicted peak memory of one GPU in a {@link StepPlan}, from the second step on, when the optimizer state exists.
- * It is what PyTorch's allocator counts as allocated. Tensors come from {@link cs336.scaling.ModelMemory} and
+ * It predicts {@code torch.cuda.max_memory_allocated}. Tensors come from {@link cs336.scaling.ModelMemory} and
  * {@link ShardedMemory}; {@link TensorMemory#allocatedBytes} adds the allocator's rounding.
  *
  * @param plan the planned step
@@ -71,12 +71,12 @@ public record PlanMemory(StepPlan plan, MemoryInventory peak) {
     }
 
     /**
-     * Returns the part of the peak that is outside of a CUDA graph: what PyTorch counts as allocated while the graph is
-     * replayed. The memory of the graph itself has been returned to its private pool, except for gradients. Generated
-     * kernels run in a forward pass whose logits are returned, with a copy in the pool, and add a workspace of cuBLAS
-     * for the stream that recorded them.
+     * Returns the bytes that PyTorch counts as allocated while a CUDA graph is replayed. The memory of the graph has
+     * been returned to its private pool and is not counted, except for gradients. A forward pass with generated kernels
+     * returns its logits: they count twice, because the pool keeps a copy, and the stream that recorded them has
+     * another cuBLAS workspace.
      *
-     * @param launching how the operators are launched; all of the peak without a graph
+     * @param launching launch mode of the operators; without a graph the whole peak is returned
      */
     Bytes outsideOfGraph(StoredCases.Launching launching) {
         if (launching == StoredCases.Launching.EAGER) {
