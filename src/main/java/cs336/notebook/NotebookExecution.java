@@ -9,7 +9,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The execution of one notebook in a process of its own. It stores the outputs in the notebook as they arrive, so that
+ * The execution of one notebook in a separate process. It stores the outputs in the notebook as they arrive, so that
  * they are complete up to the last event however the process ends.
  */
 final class NotebookExecution {
@@ -117,7 +117,7 @@ final class NotebookExecution {
         return failure(running < 0 ? done : running, new NotebookEvent.Failure(0, reason, report));
     }
 
-    /** Returns the signal of the JVM's report of a crash; null if there is none. */
+    /** Returns the signal that the JVM's crash report names; null without a crash report. */
     private static String crash(List<String> said) {
         return said.stream()
                 .map(CRASH::matcher)

@@ -17,8 +17,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
 /**
- * A runner that executes notebooks without Jupyter, each in a process of its own. The next process starts while the
- * notebooks before run, so that it is ready when they end.
+ * A runner that executes notebooks without Jupyter, each in a separate process. The process of the next notebook starts
+ * while the previous notebooks run, so that it is ready when they end.
  *
  * <p>Writes an executed copy and an HTML page of each notebook, also if a cell fails, exceeds the time limit or ends
  * the process. Cells tagged {@code raises-exception} may fail.
@@ -65,7 +65,7 @@ public final class NotebookRunner {
     /**
      * Restricts the runs to the cells that run kernels and those they depend on, and stores the kernels' results.
      *
-     * @param measurements folder of the measurements of all machines
+     * @param measurements folder of the measurements of all machines; null to run all cells and store nothing
      */
     NotebookRunner storingKernels(Path measurements) {
         storedKernels = measurements;
