@@ -166,7 +166,7 @@ public final class Sweep {
                 } while (leavesJvmUsable(status)
                         && i < toMeasure.size()
                         && mayShare(toMeasure.get(i - 1), toMeasure.get(i)));
-                List<String> lastLines = jvm.end().said();
+                List<String> lastLines = jvm.end().lastLines();
                 if (status == Status.ERROR) {
                     failed++;
                     lastLines.forEach(line -> progress.println("    " + line));

@@ -48,9 +48,10 @@ public final class CheckpointingWorkload implements Workload {
         if (!policy.matches(BUDGET)) {
             CheckpointPolicy.parse(policy);
         } else if (!predicted) {
-            throw new IllegalArgumentException("--policy " + policy + " needs a memory prediction, which does not exist"
-                    + " for --normalization " + of.model().config().normalization() + " with --attention "
-                    + of.model().config().attention());
+            throw new IllegalArgumentException(
+                    "--policy " + policy + " needs a prediction of memory, which there is not"
+                            + " for --normalization " + of.model().config().normalization() + " with --attention "
+                            + of.model().config().attention());
         }
         Case c = ModelCases.of(CheckpointingWorkload.class, of)
                 .with(POLICY, policy)

@@ -26,7 +26,7 @@ class CheckpointingCommandTest extends CommandTest {
             value = {
                 "--policy half | checkpointing policy 'half' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 "--policy blocks-0 | checkpointing policy 'blocks-0' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
-                "--policy budget-9 --attention plain-compiled | --policy budget-9 needs a memory prediction, which does not exist for --normalization rmsnorm with --attention plain-compiled",
+                "--policy budget-9 --attention plain-compiled | --policy budget-9 needs a prediction of memory, which there is not for --normalization rmsnorm with --attention plain-compiled",
                 "--steps 0 | --steps must be at least 1, not 0",
                 "--warmup -1 | --warmup must be at least 0, not -1",
                 "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
