@@ -153,7 +153,7 @@ public final class TransformerLM extends NnModule {
     private void requireTokenIds(Tensor ids) {
         if (ids.dim() != 2 || DType.of(ids) != DType.INT64) {
             throw new IllegalArgumentException("ids must be an int64 tensor with 2 dimensions [batch, context], not "
-                    + DType.of(ids) + " with " + ids.dim());
+                    + DType.of(ids) + " with " + ids.dim() + " dimensions");
         }
         if (ids.size(1) > config.contextLength()) {
             throw new IllegalArgumentException("ids must have a context length of at most " + config.contextLength()

@@ -47,7 +47,7 @@ public final class AccountingCommand extends LabCommand {
             names = "--model",
             defaultValue = "XXL",
             paramLabel = "<name>",
-            description = "XXL (feed-forward layers only, bf16), small, medium, large, xl or 2.7B (fp32, context 128).")
+            description = "XXL (feed-forward layers only, bf16), small, medium, large, xl or 2.7B (fp32, context 128)")
     private String modelName;
 
     @Option(names = "--data", defaultValue = "1", paramLabel = "<n>", description = "number of replicas")
@@ -66,7 +66,7 @@ public final class AccountingCommand extends LabCommand {
             paramLabel = "<n>",
             description =
                     "ZeRO stage of --shards: 1 shards the optimizer state, 2 also the gradients, 3 also the weights"
-                            + " (FSDP).")
+                            + " (FSDP)")
     private int stage;
 
     @Option(
@@ -93,7 +93,7 @@ public final class AccountingCommand extends LabCommand {
             description = "number of micro-batches per step")
     private int microBatches;
 
-    @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p.")
+    @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p")
     private String chip;
 
     @Option(

@@ -160,7 +160,7 @@ public final class MarkdownHtml {
         if (type == null) {
             throw new MarkdownException(
                     line,
-                    "image " + address + " is not one of "
+                    "image " + address + " must have one of the extensions "
                             + String.join(
                                     ", ", IMAGE_TYPES.keySet().stream().sorted().toList()));
         }

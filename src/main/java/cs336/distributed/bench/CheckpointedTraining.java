@@ -68,7 +68,7 @@ public final class CheckpointedTraining
         String mode = RankCase.of(cases.get(0)).mode();
         if (mode.equals(DdpBenchmark.NONE) || mode.equals(ShardMode.UNSYNCHRONISED.toString())) {
             throw new IllegalArgumentException(
-                    "--mode " + mode + " has no effect with --checkpoint: its ranks do not train the same model");
+                    "--mode " + mode + " cannot be used with --checkpoint: its ranks do not train the same model");
         }
         return new TrainingJob(cases.get(0), steps, checkpoints);
     }

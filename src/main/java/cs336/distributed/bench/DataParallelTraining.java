@@ -116,7 +116,7 @@ record DataParallelTraining(
             int localSize = ranks.get(rank)[1];
             if (localSize != size) {
                 throw new IllegalArgumentException("mode hsdp needs the same number of ranks on each node, not " + size
-                        + " on that of rank 0 and " + localSize + " on that of rank " + rank);
+                        + " on the node of rank 0 and " + localSize + " on the node of rank " + rank);
             }
             if (localRank != rank % size) {
                 throw new IllegalArgumentException("mode hsdp needs consecutive ranks on each node, as with srun"

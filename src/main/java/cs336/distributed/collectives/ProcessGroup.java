@@ -571,6 +571,7 @@ public final class ProcessGroup implements AutoCloseable {
      *
      * @param work starts collectives while the current stream is being captured
      * @return an action to run directly before each replay, which counts and compares the collectives like other calls
+     * @throws IllegalStateException if {@code work} calls this method
      */
     public Runnable recordInGraph(Runnable work) {
         if (recorded != null) {

@@ -135,7 +135,10 @@ public final class Launcher {
         throw new IllegalArgumentException(name + " must be at least 1 ms, not " + duration);
     }
 
-    /** Sets the number of CPU threads per operation on each rank; by default the processors divided by the ranks. */
+    /**
+     * Sets the number of CPU threads per operation on each rank, at least 1; by default the processors divided by the
+     * ranks.
+     */
     public Launcher threads(int perRank) {
         threads = ArgumentCheck.atLeast("threads", 1, perRank);
         return this;
@@ -154,8 +157,9 @@ public final class Launcher {
     }
 
     /**
-     * Sets how often all started ranks are started again after one of them failed; never by default. A program finds
-     * the number of restarts in {@link World#restarts}, and continues from its last checkpoint.
+     * Sets the number of times that all started ranks are restarted after one of them has failed, at least 0; 0 by
+     * default. A program finds the number of restarts in {@link World#restarts}, and continues from its last
+     * checkpoint.
      */
     public Launcher maxRestarts(int restarts) {
         maxRestarts = ArgumentCheck.atLeast("restarts", 0, restarts);

@@ -210,7 +210,7 @@ final class RankWorker {
         return group == null ? List.of() : group.lastCalls();
     }
 
-    /** Describes what the main thread of a rank does. */
+    /** Describes the state of the main thread of a rank. */
     static String location(ProcessGroup group, Thread main) {
         String collective = group == null ? null : group.waitingIn();
         if (collective != null) {

@@ -188,7 +188,7 @@ final class FsdpState {
         files.add(Safetensors.open(file(source, 0)));
         String ranks = Objects.requireNonNullElse(files.get(0).metadata().get(RANKS), "");
         if (!ranks.matches("[1-9]\\d{0,5}")) {
-            throw new IllegalArgumentException(file(source, 0) + " is no file of a sharded checkpoint");
+            throw new IllegalArgumentException(file(source, 0) + " is not a file of a sharded checkpoint");
         }
         for (int rank = 1; rank < Integer.parseInt(ranks); rank++) {
             files.add(Safetensors.open(file(source, rank)));

@@ -16,7 +16,7 @@ import picocli.CommandLine.Option;
         description = {
             "Times forward and backward passes of attention without heads and reads their memory.",
             "Each combination of the lists below is a case. It runs in its own process and is stored before the next"
-                    + " case starts. Run the same line again to continue after an interruption."
+                    + " case starts. Run the same command again to resume after an interruption."
         },
         footerHeading = "%nExamples:%n",
         footer = {

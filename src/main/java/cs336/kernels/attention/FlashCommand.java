@@ -19,7 +19,7 @@ import picocli.CommandLine.Option;
                     + " memory above the inputs.",
             "Each combination of the lists below is a case and is stored before the next case starts. Cases with the"
                     + " same implementation and dtype share a process until one of them runs out of memory. Run the"
-                    + " same line again to continue after an interruption."
+                    + " same command again to resume after an interruption."
         },
         footerHeading = "%nExamples:%n",
         footer = {

@@ -259,7 +259,7 @@ public final class EmulatedBlock {
         thread.await();
     }
 
-    /** Returns how many elements of each array in global memory each thread has read and written. */
+    /** Returns the numbers of elements that each thread has read and written, for each array in global memory. */
     public Table accesses() {
         var thread = IntColumn.create("thread", IntStream.range(0, threads).toArray());
         Table table = Table.create("accesses to global memory", thread);
@@ -280,10 +280,10 @@ public final class EmulatedBlock {
     }
 
     /**
-     * Returns which element each thread reads in its first, second … read of an array, and how many sectors of 32 bytes
-     * these elements touch, if they have 4 bytes and element 0 begins a sector.
+     * Returns a table of the element that each thread reads in its first, second … read of an array, and of the number
+     * of 32-byte sectors that these elements touch, if an element has 4 bytes and element 0 begins a sector.
      *
-     * @param steps largest number of rows
+     * @param steps largest number of reads, the rows of the table
      */
     public Table reads(EmulatedArray array, int steps) {
         int most = array.read.stream().mapToInt(List::size).max().orElse(0);
