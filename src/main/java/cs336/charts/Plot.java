@@ -250,10 +250,7 @@ public final class Plot {
         return points;
     }
 
-    /**
-     * Returns the case and the value of a row, and the device, commit and date of the measurement if the table contains
-     * them.
-     */
+    /** Returns the case of a row, its value, and where it was measured if the table says so. */
     private String hoverText(Row row, String panel, String series, String at) {
         var lines = new ArrayList<String>();
         lines.add(joined(", ", shown(panel), shown(series)));

@@ -43,8 +43,9 @@ public final class NotebookRunner {
      * Creates a runner.
      *
      * @param imports the imports in effect in every cell
-     * @param timeLimit the time limit of each cell, at most a week; a cell that exceeds it is interrupted and fails
-     * @param jobs the number of notebooks that run at the same time
+     * @param timeLimit the time limit of each cell, above 0 and at most a week; a cell that exceeds it is interrupted
+     *     and fails
+     * @param jobs the number of notebooks that run at the same time, at least 1
      * @param output the output folder, created if necessary
      * @param progress receives one line per notebook
      */

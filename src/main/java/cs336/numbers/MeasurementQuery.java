@@ -126,7 +126,7 @@ public final class MeasurementQuery {
         }
     }
 
-    /** Returns all measurements of a problem, the file name without extension. */
+    /** Returns all measurements of a problem. */
     public Table table(String problem) {
         return load(file(new Selection(problem, null, Map.of())));
     }

@@ -46,13 +46,13 @@ public enum AccountingQuantity {
     BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-in-turn", "tokens"),
     /** (c, d) {@link #BATCH_SEQUENTIAL} per FSDP shard. */
     BATCH_PER_SHARD_SEQUENTIAL("batch-a-shard-in-turn", "tokens"),
-    /** (c) {@link #BATCH_CONCURRENT} of the best mesh of as many chips. */
+    /** (c) {@link #BATCH_CONCURRENT} of the best mesh of the same number of chips. */
     BEST_MESH_BATCH_CONCURRENT("batch-best-mesh-side-by-side", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per chip. */
     BEST_MESH_BATCH_PER_CHIP_CONCURRENT("batch-a-chip-best-mesh-side-by-side", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per FSDP shard of the given mesh. */
     BEST_MESH_BATCH_PER_SHARD_CONCURRENT("batch-a-shard-best-mesh-side-by-side", "tokens"),
-    /** (c) {@link #BATCH_SEQUENTIAL} of the best mesh of as many chips. */
+    /** (c) {@link #BATCH_SEQUENTIAL} of the best mesh of the same number of chips. */
     BEST_MESH_BATCH_SEQUENTIAL("batch-best-mesh-in-turn", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_SEQUENTIAL} per chip. */
     BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-best-mesh-in-turn", "tokens"),

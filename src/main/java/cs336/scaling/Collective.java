@@ -29,7 +29,7 @@ public enum Collective {
         return passes;
     }
 
-    /** Returns the bytes that each of n ranks sends in a ring. */
+    /** Returns the bytes that each of n ranks, at least 1, sends in a ring. */
     public Bytes sent(Bytes payload, int ranks) {
         ArgumentCheck.atLeast("ranks", 1, ranks);
         return payload.times(passes / 2.0 * RingAllReduce.sent(ranks));

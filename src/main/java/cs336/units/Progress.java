@@ -18,8 +18,8 @@ import java.util.stream.IntStream;
  * }
  * }</pre>
  *
- * <p>A user sees one line that is rewritten. Where nobody watches, as in a log or an executed copy of a notebook, only
- * the last line is printed, without times, so that two runs print the same.
+ * <p>A user sees one line that is rewritten. Without a user, as in a log or an executed copy of a notebook, only the
+ * last line is printed, without times, so that two runs print the same.
  */
 public final class Progress {
     /** Time between two updates. */

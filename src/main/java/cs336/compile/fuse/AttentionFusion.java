@@ -479,8 +479,8 @@ final class AttentionFusion {
     }
 
     /**
-     * Returns an operation that reads moved results. It reads the copies, or directly what they are copies of where the
-     * layout of its own result does not depend on the strides of its arguments.
+     * Returns an operation that reads moved results. It reads the copies, or their sources if the layout of its own
+     * result does not depend on the strides of its arguments.
      */
     private Operation relocated(Operation operation) {
         if (operation.reads().stream().noneMatch(view -> moved.containsKey(view.value()))) {

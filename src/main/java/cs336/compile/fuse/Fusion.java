@@ -370,7 +370,7 @@ final class Fusion {
         }
     }
 
-    /** Returns the kernel of a group, or nothing if nothing reads its results any more. */
+    /** Returns the kernel of a group, or nothing if no operation reads its results. */
     private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
         List<Operation> folded = concatenations.getOrDefault(node, List.of());
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()

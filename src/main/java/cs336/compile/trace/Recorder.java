@@ -97,7 +97,7 @@ public final class Recorder implements OperatorListener {
             if (results.get() == null) {
                 throw new UnrecordableException("it returns null instead of an array", "");
             }
-            Tensor[] own = results.get().clone(); // handles of their own, because the function may return an input
+            Tensor[] own = results.get().clone(); // separate handles, because the function may return an input
             for (int i = 0; i < own.length; i++) {
                 if (own[i] != null && !own[i].defined()) {
                     throw new UnrecordableException("output " + i + " is an undefined tensor", "");
