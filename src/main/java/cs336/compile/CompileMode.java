@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** A way to run a model in a measurement. */
+/** An execution mode of a model in a measurement. */
 enum CompileMode {
     /** Operator by operator, as written. */
     PLAIN,

@@ -44,7 +44,7 @@ final class CompiledProgram implements AutoCloseable {
     /**
      * Runs a function, records its operations, and compiles them.
      *
-     * @param extent what is fused on a GPU; with {@code NONE} the program computes exactly what the function did
+     * @param extent extent of the fusion on a GPU; with {@code NONE} the program runs the recorded operators
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer takes over from a fused program
      * @param results receives the outputs of this run, in the caller's memory scope

@@ -227,7 +227,7 @@ public final class CompiledStep implements AutoCloseable {
         return this;
     }
 
-    /** Does the same as {@link #fuse}, except that plain attention still stores its scores. */
+    /** Fuses like {@link #fuse}, but plain attention still stores its scores. */
     public CompiledStep fuseKeepingAttention() {
         extent = FusionExtent.KEEP_ATTENTION;
         return this;

@@ -6,7 +6,7 @@ import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The way in which a tensor reads a storage: element (i₀, i₁, …) is at offset + Σ iₖ · strides[k].
+ * The layout of a tensor in its storage: element (i₀, i₁, …) is at offset + Σ iₖ · strides[k].
  *
  * @param dtype the element type
  * @param shape the sizes of the dimensions

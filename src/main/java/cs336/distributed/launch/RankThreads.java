@@ -50,7 +50,7 @@ public final class RankThreads {
 
     /**
      * Runs the code on all ranks. If one fails, the others are interrupted; those that wait for a collective end at its
-     * time-out.
+     * timeout.
      *
      * @param ranks number of ranks, from 1 to 16
      * @return the value of each rank, in the order of ranks

@@ -254,7 +254,7 @@ final class FsdpState {
         return parameter.shape()[0];
     }
 
-    /** Returns the rows of a tensor in all files; 0 if it has not the dimensions of the parameter. */
+    /** Returns the rows of a tensor in all files; 0 if it does not have the dimensions of the parameter. */
     private static long totalRows(Path source, List<Safetensors> files, String name, FsdpParameter parameter) {
         long total = 0;
         for (Safetensors file : files) {

@@ -123,7 +123,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
      *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; if a sharded
-     *     module does not exist; or if the number of replicas is no divisor of the number of ranks
+     *     module does not exist; or if the number of replicas does not divide the number of ranks
      */
     public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
         this(module, group.mesh(settings.replicas()), settings, sameOnAllRanks(module, group));

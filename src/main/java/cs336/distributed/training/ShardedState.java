@@ -21,8 +21,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The state of a {@link ShardedOptimizer}: gathers the shards of all ranks into the state of an optimizer without
- * shards, and splits such a state into shards again. A state therefore fits any number of ranks and any
+ * The state of a {@link ShardedOptimizer}. This class gathers the shards of all ranks into the state of an optimizer
+ * without shards, and splits such a state into shards again. A state therefore fits any number of ranks and any
  * {@link Sharding}.
  */
 final class ShardedState {

@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The agreement of all ranks on which parameters have a gradient on any rank. It costs no host synchronization on a
+ * The parameters that have a gradient on any rank, as all ranks agree. The agreement costs no host synchronization on a
  * rank that has all gradients.
  */
 final class UsedParameters implements AutoCloseable {
