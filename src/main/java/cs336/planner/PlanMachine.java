@@ -47,7 +47,7 @@ public enum PlanMachine {
     /**
      * Parses {@code h200} or {@code h100}.
      *
-     * @throws IllegalArgumentException if the label is none of these
+     * @throws IllegalArgumentException if the label is neither of these
      */
     public static PlanMachine parse(String label) {
         return ArgumentCheck.oneOf("machine", label, List.of(values()));

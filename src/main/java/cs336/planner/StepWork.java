@@ -14,7 +14,7 @@ import cs336.units.Tokens;
  * @param denseFlop FLOP of the forward pass, without the GEMMs inside attention
  * @param matrixElements elements of all weight matrices
  * @param pairs pairs of query and key of all heads, sequences and blocks; a causal mask is not considered
- * @param pairElements the same times the width of a head
+ * @param pairElements {@code pairs} times the width of a head
  * @param rowElements elements of the residual stream of all blocks
  * @param activationBytes saved activations and logits, without attention matrices
  * @param parameters number of parameters

@@ -68,7 +68,12 @@ public final class MemoryTimelineChart {
                 .orElseThrow(() -> new IllegalArgumentException("byTitle must have at least one timeline"));
     }
 
-    /** Draws the panels; their vertical axis ends at the common peak in bytes, or at their own peak if it is 0. */
+    /**
+     * Draws the panels.
+     *
+     * @param commonPeak peak in bytes at which the vertical axis of all panels ends; 0 if each ends at the peak of its
+     *     timeline
+     */
     private static Figure figure(
             Map<String, MemoryTimeline> byTitle, long commonPeak, String yTitle, String name, String description) {
         int width = byTitle.size() == 1 ? 760 : PANEL_WIDTH * byTitle.size();
