@@ -176,13 +176,15 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Returns a 16-bit copy of each parameter, which from now on each step writes together with the parameter: in mixed
-     * precision the weights that the forward pass reads, while the parameters are the master weights. The optimizer
-     * owns the copies. Those that it creates in one call are adjacent in memory, in this order.
+     * Returns 16-bit copies of parameters and creates those that do not exist. Each later step stores the updated
+     * parameters in their copies, too. In mixed precision the forward pass reads the copies, and the parameters are the
+     * master weights. The optimizer owns the copies. Those created by one call are adjacent in memory, in the order of
+     * the names.
      *
-     * @param names of parameters
+     * @param names names of parameters
      * @param dtype bf16 or fp16
-     * @return null if a parameter already has a copy in another dtype
+     * @return the copies in the order of the names; null if a parameter already has a copy in another dtype
+     * @throws IllegalArgumentException if the dtype is another, or a name is unknown
      */
     public List<Tensor> copies(List<String> names, DType dtype) {
         if (dtype != DType.BFLOAT16 && dtype != DType.FLOAT16) {
@@ -219,7 +221,7 @@ public final class AdamW implements Optimizer {
         return haveDtype ? copied.stream().map(state -> state.copy).toList() : null;
     }
 
-    /** Updates the copies of parameters that were changed by an operator of PyTorch since the last step. */
+    /** Updates the copies of parameters that a PyTorch operator has changed in place since the last step. */
     public void refreshCopies() {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

@@ -14,13 +14,13 @@ public interface AdamWKernel {
     /**
      * Prepares the update of these tensors. Their addresses must not change until the update is closed.
      *
-     * @param tensors what each step updates
+     * @param tensors the parameters, moments and copies that each step updates
      * @return the update, or empty if this implementation does not support the tensors
      */
     Optional<AdamWUpdate> prepare(AdamWTensors tensors);
 
     /**
-     * The tensors of an update, one of each list per parameter.
+     * The tensors of an update. All lists have one element per parameter.
      *
      * @param parameters contiguous, of one dtype and device
      * @param m first moments, shaped like the parameters

@@ -23,7 +23,7 @@ public interface Attention {
      */
     Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal);
 
-    /** Frees what the implementation has cached. It may be used again. */
+    /** Frees cached tensors. The implementation remains usable. */
     default void freeCache() {}
 
     /**

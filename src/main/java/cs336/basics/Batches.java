@@ -93,7 +93,7 @@ public final class Batches {
     }
 
     /**
-     * Skips sequences, as if they had been in batches, such as those of the steps before a checkpoint.
+     * Skips this many sequences, for example those that a run had read before its checkpoint.
      *
      * @throws IllegalArgumentException if {@code sequences} is negative
      */

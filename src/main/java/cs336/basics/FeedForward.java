@@ -12,7 +12,7 @@ abstract class FeedForward extends NnModule {
         return fuser.of(in -> torch.silu(in[0]).mul(in[1]));
     }
 
-    /** @param activation of SwiGLU; the caller closes it */
+    /** @param activation the function of {@link #activation}, which only SwiGLU uses; the caller closes it */
     static FeedForward of(
             ModelEdition edition, int dModel, int dFf, Fuser.FusedFunction activation, Device device, DType dtype) {
         return switch (edition) {
@@ -32,7 +32,7 @@ abstract class FeedForward extends NnModule {
         return down().forward(inner(x));
     }
 
-    /** Returns zeros instead of the output, with its graph; see {@link UnreadLinear}. */
+    /** Returns zeros with the shape and autograd graph of the output; see {@link UnreadLinear}. */
     final Tensor unread(Tensor x) {
         return run(() -> down().unread(inner(x)));
     }

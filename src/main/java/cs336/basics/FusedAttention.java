@@ -6,7 +6,7 @@ import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Kernels of {@link Attention} that store no scores [T, S], as operators that a compiler can put in the place of plain
+ * Kernels of {@link Attention} that store no scores [T, S], as operators with which a compiler can replace plain
  * attention. Other packages register theirs as services ({@link ServiceLoader}).
  */
 public interface FusedAttention {

@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.Tensor;
  * writes whole tensors; a fused kernel reads each input once and writes each output once.
  */
 public interface Fuser {
-    /** The name of the executor that runs each operator as it is. */
+    /** The name of the executor that runs each operator separately. */
     String NONE = "none";
 
     /** Returns the name of the executor in configurations and on the command line. */
@@ -36,12 +36,12 @@ public interface Fuser {
         /** Returns the value of the function, in the caller's memory scope. */
         Tensor apply(Tensor... inputs);
 
-        /** Frees what the executor has prepared. The function may be used again. */
+        /** Frees compiled kernels and cached tensors. The function remains usable. */
         @Override
         void close();
     }
 
-    /** The {@link Fuser} {@code none}, which calls a function as it is. */
+    /** The {@link Fuser} {@code none}, which fuses nothing. */
     final class NoFuser implements Fuser {
         @Override
         public String name() {

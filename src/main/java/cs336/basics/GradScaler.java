@@ -100,7 +100,11 @@ public final class GradScaler implements AutoCloseable {
         return enabled() ? scale.item_float() : 1;
     }
 
-    /** Returns the loss times the scale, in the caller's memory scope. Start the backward pass from it. */
+    /**
+     * Returns the loss times the scale, in the caller's memory scope. Start the backward pass from it.
+     *
+     * @throws IllegalArgumentException if the loss is not floating-point
+     */
     public Tensor scale(Tensor loss) {
         if (!loss.is_floating_point()) {
             throw new IllegalArgumentException("loss must be floating-point, not " + DType.of(loss));

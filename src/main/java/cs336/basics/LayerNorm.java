@@ -41,7 +41,7 @@ public final class LayerNorm extends NnModule {
         return torch.layer_norm(x, shape, new TensorOptional(weight), new TensorOptional(bias), eps, useCudnn);
     }
 
-    /** Registers this layer under the name {@code layernorm}. */
+    /** The factory of this layer, registered under the name {@code layernorm}. */
     public static final class LayerNormFactory implements Normalization {
         @Override
         public String name() {

@@ -26,15 +26,15 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Returns the mean cross-entropy of the outputs as logits, with the logits of some rows in memory at a time.
+     * Returns the mean cross-entropy of the outputs, which are logits, and stores only some rows of them at a time.
      *
-     * @param rows the number of rows; see {@link LinearCrossEntropy}
+     * @param rows the number of rows that are in memory at a time; see {@link LinearCrossEntropy}
      */
     Tensor crossEntropy(Tensor x, Tensor targets, int rows) {
         return run(() -> LinearCrossEntropy.of(x, weight, targets, rows));
     }
 
-    /** Returns zeros instead of the output, with its graph; see {@link UnreadLinear}. */
+    /** Returns zeros with the shape and autograd graph of the output; see {@link UnreadLinear}. */
     Tensor unread(Tensor x) {
         return run(() -> UnreadLinear.of(x, weight));
     }

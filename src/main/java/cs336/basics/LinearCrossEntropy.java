@@ -18,11 +18,12 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * time, their loss and both gradients, all in the forward pass; the backward pass only scales the gradients.
  *
  * <p>With logits Z = X·Wᵀ of N tokens and P = softmax(Z), the gradient of the mean loss is G = (P − onehot(targets)) ÷
- * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory, in fp32 and, under autocast, in the
- * narrow dtype. dW is accumulated over all chunks in fp32 (fp64 for fp64 inputs). From the forward to the backward
- * pass, dX and dW take the place of the logits.
+ * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory, in fp32 and, under autocast, also in
+ * the autocast dtype. dW is accumulated over all chunks in fp32 (fp64 for fp64 inputs). The backward pass needs dX and
+ * dW, which are saved in place of the logits.
  *
- * <p>Under autocast the matrix multiplications are narrow, as in a linear layer. Cannot be differentiated twice.
+ * <p>Under autocast the matrix multiplications run in the autocast dtype, as in a linear layer. There is no second
+ * derivative.
  *
  * <p>Source: Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024.
  */
@@ -132,14 +133,14 @@ public final class LinearCrossEntropy extends AutogradFunction {
         }
     }
 
-    /** Returns log softmax(x·Wᵀ) in the wide dtype, which one kernel computes from narrow logits. */
+    /** Returns log softmax(x·Wᵀ) in fp32 (fp64 for fp64 inputs). One kernel computes it from 16-bit logits. */
     private static Tensor logProbabilities(Tensor x, Tensor weight) {
         try (var scope = MemoryScope.open()) {
             return scope.escape(torch.log_softmax(x.matmul(weight.t()), 1, new ScalarTypeOptional(wide(x))));
         }
     }
 
-    /** Adds a matrix product to a wide sum. cuBLAS adds narrow matrices to an fp32 sum without a temporary tensor. */
+    /** Adds a·b to a sum. cuBLAS adds a product of 16-bit matrices to an fp32 sum without a temporary tensor. */
     private static void addProduct(Tensor sum, Tensor a, Tensor b) {
         if (sum.scalar_type().value == a.scalar_type().value) {
             sum.addmm_(a, b);
@@ -157,7 +158,7 @@ public final class LinearCrossEntropy extends AutogradFunction {
     @Override
     protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
         Gradients saved = ctx.get(Gradients.class);
-        // In the wide dtype: 1 ÷ N alone may underflow in fp16, but not with the loss scale that the gradient contains.
+        // In fp32 or fp64. The output gradient contains the loss scale, without which 1 ÷ N could underflow in fp16.
         Tensor factor = gradOutputs[0].div(new Scalar((double) saved.tokens));
         Tensor dX = saved.ofX ? ctx.saved(0).mul(wideFactor(ctx.saved(0), factor)) : null;
         int index = saved.ofX ? 1 : 0;
@@ -165,7 +166,7 @@ public final class LinearCrossEntropy extends AutogradFunction {
         return new Tensor[] {dX, dWeight, null};
     }
 
-    /** Returns the factor with one dimension, so that the product with a narrow tensor is wide. */
+    /** Returns the factor with one dimension, so that type promotion makes its product with a 16-bit tensor fp32. */
     private static Tensor wideFactor(Tensor narrow, Tensor factor) {
         return factor.scalar_type().value == narrow.scalar_type().value ? factor : factor.unsqueeze(0);
     }

@@ -16,7 +16,7 @@ import org.bytedeco.pytorch.Tensor;
 final class ModuleTree {
     private ModuleTree() {}
 
-    /** A branch: what it prints, and the names of the layers that look like it. */
+    /** The names of consecutive layers that look the same, the line of such a layer, and the lines of its children. */
     private record Branch(List<String> names, String head, List<String> below) {
         List<String> lines() {
             String name = names.size() == 1

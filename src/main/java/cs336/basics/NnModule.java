@@ -124,8 +124,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Runs the constructor of a module, and passes each parameter to a listener as soon as it exists, for example to
-     * keep only a shard of it: the whole model never exists at once.
+     * Runs the constructor of a module, and passes each parameter to a listener as soon as it exists. If the listener
+     * keeps only a shard of each parameter, the whole model is never in memory.
      *
      * @param listener receives the layer that owns the parameter, whose constructor has not ended, and the parameter
      */
@@ -225,7 +225,7 @@ public abstract class NnModule implements AutoCloseable {
         return closed ? getClass().getSimpleName() + ", closed" : ModuleTree.of(this);
     }
 
-    /** Frees what this layer holds besides parameters and child layers: by default, nothing. */
+    /** Frees resources of this layer other than parameters and child layers. By default there are none. */
     protected void free() {}
 
     /** Frees the parameters and all child layers. The layer cannot be used afterwards. */

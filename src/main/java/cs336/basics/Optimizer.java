@@ -17,9 +17,8 @@ public interface Optimizer extends AutoCloseable {
     void step();
 
     /**
-     * Combines whether a gradient overflowed with the other processes that train the same model, so that all of them
-     * step or none. {@link GradScaler} calls it after it has checked the gradients of this process. Does nothing by
-     * default.
+     * Combines the overflow flags of all processes that train the same model, so that either all of them step or none.
+     * {@link GradScaler} calls it after it has checked the gradients of this process. Does nothing by default.
      *
      * @param foundInf fp32 []: 1 if a gradient is inf or NaN, else 0; replaced by the maximum over all processes
      */
@@ -46,7 +45,7 @@ public interface Optimizer extends AutoCloseable {
      */
     Map<String, Tensor> state();
 
-    /** Returns the name of the optimizer in checkpoints: its class. */
+    /** Returns the name of the optimizer in checkpoints, which is the simple name of its class. */
     default String kind() {
         return getClass().getSimpleName();
     }

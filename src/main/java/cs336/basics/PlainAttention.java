@@ -45,7 +45,7 @@ public final class PlainAttention implements Attention {
         try (var range = ProfilerRange.of("attention.scores")) {
             Tensor scaled = q.mul(new Scalar(1 / Math.sqrt(q.size(-1)))); // [B, H, T, d]
             Tensor scores = scaled.matmul(k.transpose(-2, -1));
-            scaled.close(); // not needed any more in the forward pass
+            scaled.close(); // not needed in the rest of the forward pass
             if (causal) {
                 scores.add_(causalMask(q.size(-2), k.size(-2), scores));
             }

@@ -14,7 +14,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
-/** AdamW by PyTorch's {@code _fused_adamw_}, which supports every device and floating-point dtype. */
+/** An AdamW update with PyTorch's {@code _fused_adamw_}, which supports every device and floating-point dtype. */
 final class PyTorchAdamW implements AdamWUpdate {
     private static final AtenOperator FUSED_ADAMW = AtenOperator.of("aten::_fused_adamw_", "");
 

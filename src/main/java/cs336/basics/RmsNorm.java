@@ -48,7 +48,7 @@ public final class RmsNorm extends NnModule {
         return narrow ? y.to(type) : y;
     }
 
-    /** Registers this layer under the name {@code rmsnorm}. */
+    /** The factory of this layer, registered under the name {@code rmsnorm}. */
     public static final class RmsNormFactory implements Normalization {
         @Override
         public String name() {

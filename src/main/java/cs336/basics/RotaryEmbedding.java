@@ -35,7 +35,7 @@ public final class RotaryEmbedding implements AutoCloseable {
         this(theta, headDim, contextLength, new Fuser.NoFuser(), device, dtype);
     }
 
-    /** Precomputes the rotations, and lets a fuser execute them. */
+    /** Precomputes the rotations. The fuser executes {@link #apply}. */
     RotaryEmbedding(double theta, int headDim, int contextLength, Fuser fuser, Device device, DType dtype) {
         if (!(theta > 0 && Double.isFinite(theta))) {
             throw new IllegalArgumentException("theta must be positive, not " + theta);
@@ -68,7 +68,7 @@ public final class RotaryEmbedding implements AutoCloseable {
         }
     }
 
-    /** Returns whether the rotations of so many positions fit into one array. */
+    /** Returns whether the rotations of this many positions fit into one Java array. */
     public static boolean hasTable(int contextLength, int headDim) {
         return (long) contextLength * headDim <= Integer.MAX_VALUE - 8;
     }
@@ -79,7 +79,7 @@ public final class RotaryEmbedding implements AutoCloseable {
      *
      * @param x [B, T, H·d], at most as many positions as the context
      * @return [B, T, H, d]
-     * @throws IllegalArgumentException if the shape is another
+     * @throws IllegalArgumentException if x has another shape
      */
     public Tensor apply(Tensor x) {
         Tensors.requireDefined("x", x);

@@ -17,7 +17,7 @@ public final class TransformerBlock extends NnModule {
     private final boolean recomputesFeedForward;
 
     /**
-     * @param activation of the feed-forward layer; the caller closes it
+     * @param activation activation function of the feed-forward layer; the caller closes it
      * @param recomputesFeedForward whether ln2 and ffn keep only their input and are recomputed in the backward pass
      */
     TransformerBlock(
@@ -47,8 +47,8 @@ public final class TransformerBlock extends NnModule {
     }
 
     /**
-     * Returns a tensor in the shape of the output, with its graph, but not its values. A recomputation of this block
-     * needs no more if it is the last one of a checkpointed function.
+     * Returns a tensor with the shape and autograd graph of the output, but not its values. Used for the last block of
+     * a checkpointed function, whose recomputation only needs the graph.
      */
     Tensor unread(Tensor x) {
         return run(() -> {

@@ -21,7 +21,7 @@ import cs336.checkpointing.CheckpointPolicy;
  * @param eps ε of the normalization, positive
  * @param ropeTheta θ, the base of the rotary frequencies in the 2025 model, positive
  * @param fusion name of the executor of elementwise functions, see {@link Fuser#named}
- * @param checkpointing which activations are kept for the backward pass; changes memory and time, but no result
+ * @param checkpointing which activations are kept for the backward pass; affects memory and time, but not the results
  */
 public record TransformerConfig(
         ModelEdition edition,

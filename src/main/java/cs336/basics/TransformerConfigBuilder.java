@@ -109,7 +109,7 @@ public final class TransformerConfigBuilder {
         return this;
     }
 
-    /** Sets which activations are kept for the backward pass. */
+    /** Sets the policy that selects the activations kept for the backward pass. */
     public TransformerConfigBuilder checkpointing(CheckpointPolicy policy) {
         checkpointing = policy;
         return this;

@@ -134,7 +134,7 @@ public final class TransformerLM extends NnModule {
                 : layers.get(((CheckpointPlan.KeptBlock) part).index()).forward(x);
     }
 
-    /** @param read whether the values of the output are read, and not only its graph */
+    /** @param read whether the output's values are needed; if not, only its autograd graph is */
     private Tensor runAll(List<CheckpointPlan.PlanPart> parts, Tensor input, boolean read) {
         Tensor x = input;
         for (int i = 0; i < parts.size(); i++) {
@@ -153,7 +153,7 @@ public final class TransformerLM extends NnModule {
     private void requireTokenIds(Tensor ids) {
         if (ids.dim() != 2 || DType.of(ids) != DType.INT64) {
             throw new IllegalArgumentException("ids must be an int64 tensor with 2 dimensions [batch, context], not "
-                    + DType.of(ids) + " with " + ids.dim());
+                    + DType.of(ids) + " with " + ids.dim() + " dimensions");
         }
         if (ids.size(1) > config.contextLength()) {
             throw new IllegalArgumentException("ids must have a context length of at most " + config.contextLength()

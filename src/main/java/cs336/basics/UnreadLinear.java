@@ -8,15 +8,16 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A linear layer x·Wᵀ whose output nobody reads, […, in] → […, out]: it computes gradients, but zeros instead of the
- * output. The last layer of a checkpointed function needs no more in the recomputation.
+ * A linear layer x·Wᵀ whose output values are not needed, […, in] → […, out]: the forward pass returns zeros, the
+ * backward pass computes the true gradients. Used for the last layer of a checkpointed function, whose recomputation
+ * only needs the autograd graph.
  */
 final class UnreadLinear extends AutogradFunction {
     private static final long[] SCALAR = {};
 
     private UnreadLinear() {}
 
-    /** Returns zeros in the shape and dtype of the output, with its graph, in the caller's memory scope. */
+    /** Returns zeros with the shape, dtype and autograd graph of the output, in the caller's memory scope. */
     static Tensor of(Tensor x, Tensor weight) {
         try (var scope = MemoryScope.open()) {
             return scope.escape(new UnreadLinear().apply(Autocast.operand(x), Autocast.operand(weight))[0]);

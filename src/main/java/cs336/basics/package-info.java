@@ -8,6 +8,8 @@
  * optimizer).
  *
  * <p>Shapes use B batch, T sequence length, S number of keys, D model width, H heads, d head width, F inner width of
- * the feed-forward layer, V vocabulary size. May use {@code checkpointing}, and the packages that it may use.
+ * the feed-forward layer, V vocabulary size.
+ *
+ * <p>May use {@code checkpointing}, and the packages that it may use.
  */
 package cs336.basics;

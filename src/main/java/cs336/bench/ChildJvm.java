@@ -90,9 +90,9 @@ public final class ChildJvm implements AutoCloseable {
      *
      * @param exitCode the exit code as in a shell: 128 + the signal's number if a signal ended the process
      * @param timedOut whether the process was killed because an answer did not arrive in time
-     * @param said the last lines of its output that were not answers
+     * @param lastLines the last lines of its output that were not answers
      */
-    public record Ending(int exitCode, boolean timedOut, List<String> said) {}
+    public record Ending(int exitCode, boolean timedOut, List<String> lastLines) {}
 
     /** Starts a main class with the environment of this process. */
     static ChildJvm start(Class<?> main) throws IOException {

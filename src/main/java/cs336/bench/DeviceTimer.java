@@ -51,7 +51,7 @@ public final class DeviceTimer implements AutoCloseable {
     /**
      * Sets a mark; a mark that was set before is overwritten.
      *
-     * @param index from 0 to the number of marks − 1
+     * @param index the index of the mark, from 0 to the number of marks − 1
      */
     public void mark(int index) {
         if (events.isEmpty()) {

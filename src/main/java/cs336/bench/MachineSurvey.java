@@ -48,7 +48,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
             if (line == null) {
                 var ending = jvm.end();
                 throw new IOException("libtorch could not be loaded (exit code " + ending.exitCode() + "): "
-                        + String.join(" | ", ending.said()));
+                        + String.join(" | ", ending.lastLines()));
             }
             reply = Worker.JSON.fromJson(line, SurveyReply.class);
         }

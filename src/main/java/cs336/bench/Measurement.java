@@ -5,7 +5,7 @@ package cs336.bench;
  *
  * @param metric the measured quantity
  * @param summary its statistics; null if the case failed or ran out of memory before it was measured
- * @param status how the measurement ended
+ * @param status the outcome of the measurement
  */
 public record Measurement(Metric metric, Summary summary, Status status) {
     /** Returns a completed measurement. */

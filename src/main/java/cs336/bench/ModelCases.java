@@ -4,7 +4,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import java.nio.file.Path;
 
-/** Conversions between Transformer language models and cases. */
+/** Conversions between Transformer language models and the cases of a sweep. */
 public final class ModelCases {
     private ModelCases() {}
 

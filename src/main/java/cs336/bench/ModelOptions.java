@@ -66,8 +66,8 @@ public final class ModelOptions {
             names = "--fusion",
             defaultValue = Fuser.NONE,
             paramLabel = "<name>",
-            description = "how the elementwise functions of SwiGLU and RoPE run: none (one kernel per PyTorch operator)"
-                    + " or compiled (fused kernels)")
+            description = "implementation of the elementwise functions of SwiGLU and RoPE: none (one kernel per PyTorch"
+                    + " operator) or compiled (fused kernels)")
     private String fusion;
 
     @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model. Default: from --size")
@@ -200,7 +200,7 @@ public final class ModelOptions {
     }
 
     /**
-     * Returns the configuration that a stored {@link Model#label} stands for.
+     * Returns the configuration that a stored {@link Model#label} describes.
      *
      * @throws IllegalArgumentException if the label is neither a size nor a list of dimensions
      */

@@ -37,7 +37,7 @@ public enum Pass {
     }
 
     /**
-     * Reads {@code forward}, {@code forward-graph}, {@code forward-backward} or {@code step}.
+     * Parses {@code forward}, {@code forward-graph}, {@code forward-backward} or {@code step}.
      *
      * @throws IllegalArgumentException if the text is none of these
      */

@@ -56,7 +56,7 @@ public enum Precision {
     }
 
     /**
-     * Reads {@code fp32}, {@code tf32}, {@code bf16} or {@code fp16}.
+     * Parses {@code fp32}, {@code tf32}, {@code bf16} or {@code fp16}.
      *
      * @throws IllegalArgumentException if the text is none of these
      */

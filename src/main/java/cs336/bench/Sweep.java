@@ -90,13 +90,13 @@ public final class Sweep {
         default void check(Measurements rows) throws IOException {}
     }
 
-    /** Sets what to store in addition to the rows of each case that ends with status {@link Status#OK}. */
+    /** Sets a store for further results of each case that ends with status {@link Status#OK}. */
     public Sweep alsoStore(ExtraResults results) {
         extraResults = results;
         return this;
     }
 
-    /** Sets where to report progress; standard error by default. */
+    /** Sets the stream for progress reports; standard error by default. */
     public Sweep progress(PrintStream to) {
         progress = to;
         return this;
@@ -166,7 +166,7 @@ public final class Sweep {
                 } while (leavesJvmUsable(status)
                         && i < toMeasure.size()
                         && mayShare(toMeasure.get(i - 1), toMeasure.get(i)));
-                List<String> lastLines = jvm.end().said();
+                List<String> lastLines = jvm.end().lastLines();
                 if (status == Status.ERROR) {
                     failed++;
                     lastLines.forEach(line -> progress.println("    " + line));

@@ -28,7 +28,7 @@ import java.util.stream.Collectors;
 final class TidyCsv {
     private static final String TEMPORARY = ".new";
 
-    /** Excludes the threads of this process, which share its file locks. */
+    /** The lock between threads of this process. A file lock only excludes other processes. */
     private static final ReentrantLock THREADS = new ReentrantLock();
 
     private final Path path;

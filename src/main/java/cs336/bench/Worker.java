@@ -18,8 +18,8 @@ final class Worker {
      * A message from the worker to the sweep, one line of JSON.
      *
      * @param samples the samples of a metric; null in the last message of a case
-     * @param status how the case ended; null in all messages before the last
-     * @param reason why the status is not ok
+     * @param status the outcome of the case; null in all messages before the last
+     * @param reason the reason if the status is not ok
      */
     record WorkerMessage(Samples samples, Status status, String reason) {}
 

@@ -45,6 +45,7 @@ public final class AreaPanel extends XYChart {
      * Adds the areas.
      *
      * @param names names of the areas, from bottom to top
+     * @param x positions of the heights, in ascending order
      * @param heights heights of the areas, [names.size()][x.length]
      * @param unit unit of the heights
      */
@@ -79,7 +80,7 @@ public final class AreaPanel extends XYChart {
             var withNames =
                     new Rectangle2D.Double(area.getX(), area.getY() - NAMES, area.getWidth(), area.getHeight() + NAMES);
             frame.paint(g, withNames, scale.ticks(this, area.getWidth(), 60));
-            paintStretches(g);
+            paintSpans(g);
             addHoverTexts(g);
             Mark.drawReferenceLines(g, referenceLines, this, area);
             g.translate(0, -NAMES);
@@ -119,7 +120,7 @@ public final class AreaPanel extends XYChart {
      * Draws a line at both ends of each interval, and its name above it: centred, or aligned with one end to avoid
      * overlap. A name that overlaps others in all three positions is omitted.
      */
-    private void paintStretches(Graphics2D g) {
+    private void paintSpans(Graphics2D g) {
         Rectangle2D area = plot.getBounds();
         g.setColor(ChartStyle.FAINT_INK);
         g.setStroke(ChartStyle.hairline(0.6));

@@ -57,7 +57,7 @@ public final class HoverTexts {
      * Adds a text, if texts are collected. Later texts are in front of earlier ones.
      *
      * @param place the place in the coordinates of the graphics, which may be translated and scaled
-     * @param text gives the lines of the text
+     * @param text supplier of the text, whose lines are separated by newlines
      */
     public static void add(Graphics2D g, Rectangle2D place, Supplier<String> text) {
         if (g.getRenderingHint(KEY) instanceof HoverTexts texts) {

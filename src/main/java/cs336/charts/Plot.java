@@ -27,7 +27,8 @@ import tech.tablesaw.columns.Column;
  * {@link #figure} builds the figure.
  *
  * <p>The table must have at most one row per panel, series and x, except for a scatter chart. Categories are shown in
- * the order of their first row, numbers in ascending order.
+ * the order of their first row, numbers in ascending order. Methods with a column throw an
+ * {@link IllegalArgumentException} if the table lacks the column, or if it must be numeric but is not.
  */
 public final class Plot {
     /** The kind of chart. */

@@ -47,8 +47,8 @@ public final class ActivationCheckpoint {
     private ActivationCheckpoint() {}
 
     /**
-     * Applies a function of one tensor. Without grad mode, or if the output requires no gradient, it is the plain
-     * function.
+     * Applies a function of one tensor. Without grad mode, or if the output requires no gradient, the result is that of
+     * the plain function.
      *
      * @return the output, in the caller's memory scope
      * @throws IllegalArgumentException if the input is null, closed or undefined
@@ -77,10 +77,10 @@ public final class ActivationCheckpoint {
     }
 
     /**
-     * Applies a function of several tensors. Without grad mode, or if no output requires a gradient, it is the plain
-     * function.
+     * Applies a function of several tensors. Without grad mode, or if no output requires a gradient, the results are
+     * those of the plain function.
      *
-     * @param inputs of any dtype; they need not require gradients
+     * @param inputs tensors of any dtype, with or without {@code requires_grad}
      * @return the outputs, in the caller's memory scope
      * @throws IllegalArgumentException if an input is null, closed or undefined
      * @throws IllegalStateException if the function changes an input in place, or returns no tensors
@@ -131,7 +131,7 @@ public final class ActivationCheckpoint {
                 autocast,
                 random.orNullIfUnused(),
                 values);
-        Tensor[] results = node.apply(withStandIns(inputs, captured));
+        Tensor[] results = node.apply(withPlaceholders(inputs, captured));
         Node recorded = results[0].grad_fn();
         for (int i = 0; i < captured.size(); i++) {
             recorded.set_next_edge(inputs.length + i, captured.get(i));
@@ -142,15 +142,15 @@ public final class ActivationCheckpoint {
         return outputs;
     }
 
-    private static Tensor[] withStandIns(Tensor[] inputs, List<Edge> captured) {
+    private static Tensor[] withPlaceholders(Tensor[] inputs, List<Edge> captured) {
         Tensor[] all = Arrays.copyOf(inputs, inputs.length + captured.size());
         for (int i = inputs.length; i < all.length; i++) {
-            all[i] = CapturedEdges.standIn(captured.get(i - inputs.length));
+            all[i] = CapturedEdges.placeholder(captured.get(i - inputs.length));
         }
         return all;
     }
 
-    /** Returns the inputs, with a view in place of each that requires a gradient, where the function's graph ends. */
+    /** Replaces each input that requires a gradient by a view of it, at which the function's graph ends. */
     static Tensor[] aliases(Tensor... inputs) {
         return Arrays.stream(inputs)
                 .map(input -> input.requires_grad() ? input.view_as(input) : input)

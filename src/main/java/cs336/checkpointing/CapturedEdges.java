@@ -84,7 +84,7 @@ final class CapturedEdges {
             indices.put(targets.get(i), i);
             addresses.add(targets.get(i).node());
             Edge original = original(edges.get(i), targets.get(i));
-            Tensor leaf = standIn(original);
+            Tensor leaf = placeholder(original);
             substitutes[i] = leaf.view_as(leaf);
             Node node = substitutes[i].grad_fn();
             node.set_next_edge(0, original);
@@ -112,7 +112,8 @@ final class CapturedEdges {
 
     /**
      * Returns the edge before it was redirected. A substitute must lead directly to the target: the engine prunes nodes
-     * by their distance from the leaves, and a longer way would exceed that of the nodes that lead to the substitute.
+     * by their distance from the leaves, and a longer path would exceed the distance of the nodes that lead to the
+     * substitute.
      */
     private static Edge original(Edge edge, EdgeTarget target) {
         Edge original = edge;
@@ -126,7 +127,7 @@ final class CapturedEdges {
      * Returns a leaf that requires a gradient, with the shape, dtype and device of the tensor to which an edge leads.
      * It has one element in memory.
      */
-    static Tensor standIn(Edge edge) {
+    static Tensor placeholder(Edge edge) {
         InputMetadata metadata = edge.function().input_metadata(edge.input_nr());
         SymIntArrayRef sizes = metadata.shape_as_dim_vector();
         long[] shape = new long[Math.toIntExact(sizes.size())];

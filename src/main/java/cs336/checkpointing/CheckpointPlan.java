@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The blocks that a chain of blocks keeps and recomputes: the result of a {@link CheckpointPolicy} for a number of
- * blocks.
+ * The division of a chain of blocks into blocks that keep their activations and blocks that are recomputed: the result
+ * of a {@link CheckpointPolicy} for a number of blocks.
  *
  * @param parts the parts of the chain, in the order of the forward pass
  */
@@ -82,7 +82,7 @@ public record CheckpointPlan(List<PlanPart> parts) {
                 backward().stream().mapToLong(live -> live.bytes(size)).max().orElse(0));
     }
 
-    /** Returns how many forward passes of a block the backward pass contains, counting each time a block runs. */
+    /** Returns the number of forward passes of single blocks that the backward pass repeats. */
     public int recomputedBlocks() {
         return recomputed(parts, 0);
     }

@@ -5,16 +5,16 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * States which activations the blocks of a model keep for the backward pass; the others are recomputed
+ * A policy that states which activations the blocks of a model keep for the backward pass; the others are recomputed
  * ({@link ActivationCheckpoint}). Memory and time for N blocks:
  *
  * <table>
  *   <caption>Policies</caption>
  *   <tr><th>policy</th><th>activations at the peak</th><th>forward passes of a block that are recomputed</th></tr>
  *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
- *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, of all but one without their feed-forward layers</td>
+ *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, all but one of them without their feed-forward layers</td>
  *       <td>N feed-forward layers</td></tr>
- *   <tr><td>{@link #feedForwards feedForwards(k)}</td><td>N blocks, of the first k without their feed-forward
+ *   <tr><td>{@link #feedForwards feedForwards(k)}</td><td>N blocks, the first k of them without their feed-forward
  *       layers</td><td>k feed-forward layers</td></tr>
  *   <tr><td>{@link #blocks blocks(k)}</td><td>N ÷ k inputs and k blocks</td><td>N</td></tr>
  *   <tr><td>{@link #recursive}</td><td>log₂ N inputs and 1 block</td><td>N ÷ 2 · log₂ N</td></tr>
@@ -75,6 +75,8 @@ public sealed interface CheckpointPolicy {
      * of bytes: feed-forward layers first, then whole blocks, then recursively. It recomputes the first blocks, because
      * in the backward pass the other blocks have been freed when these are recomputed.
      *
+     * @param bytes the memory for the activations of all blocks, at least 0
+     * @param block the memory of one block
      * @throws IllegalArgumentException if the budget is negative
      */
     static CheckpointPolicy budget(long bytes, BlockBytes block) {
@@ -82,7 +84,7 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Reads {@code everything}, {@code all-but-ffn}, {@code ffn-24}, {@code nothing}, {@code recursive}, or
+     * Parses {@code everything}, {@code all-but-ffn}, {@code ffn-24}, {@code nothing}, {@code recursive}, or
      * {@code blocks-4}.
      *
      * @throws IllegalArgumentException if the text is none of these

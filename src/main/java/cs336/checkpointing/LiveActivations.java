@@ -37,12 +37,12 @@ public record LiveActivations(
         return new LiveActivations(index, blocks, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
     }
 
-    /** Returns the same in one more recomputation. */
+    /** Returns these activations inside one more recomputation. */
     LiveActivations recomputing() {
         return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth + 1, laterInRecomputation);
     }
 
-    /** Returns the same with the number of recomputations that contain later blocks. */
+    /** Returns these activations with this number of recomputations that contain later blocks. */
     LiveActivations withLater(int recomputations) {
         return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth, recomputations);
     }

@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The node of a checkpointed function in the autograd graph. Its inputs are those of the function, followed by one
- * stand-in for each captured edge. Its outputs are the differentiable outputs of the function.
+ * placeholder for each captured edge. Its outputs are the differentiable outputs of the function.
  */
 final class RecomputedFunction extends AutogradFunction {
     private final Function<Tensor[], Tensor[]> function;

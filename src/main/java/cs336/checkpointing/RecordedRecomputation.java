@@ -8,7 +8,8 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * The start of a recomputation in a recorded program: copies of the inputs of a checkpointed function. Without them the
  * recomputation would consist of the same operators on the same tensors as the forward pass, and a compiler that
- * computes equal expressions once would keep the activations after all. No two recomputations are equal operators.
+ * computes equal expressions once would keep the activations after all. The number makes each recomputation a different
+ * operator.
  *
  * @param number a unique number
  */

@@ -3,6 +3,8 @@
  * policies that state which activations of a model are kept.
  *
  * <p>Start with {@link cs336.checkpointing.ActivationCheckpoint} (the function) and
- * {@link cs336.checkpointing.CheckpointPolicy} (the policies). May use {@code torch}.
+ * {@link cs336.checkpointing.CheckpointPolicy} (the policies).
+ *
+ * <p>May use {@code torch}.
  */
 package cs336.checkpointing;

@@ -10,7 +10,12 @@ import java.io.Serializable;
  * @param resume whether to continue from the last checkpoint in the folder, if there is one
  */
 public record CheckpointSettings(String folder, int every, boolean resume) implements Serializable {
-    /** Returns whether a checkpoint follows a step. */
+    /**
+     * Returns whether a checkpoint is saved after a step.
+     *
+     * @param step the number of steps done
+     * @param lastStep the number of steps of the whole run
+     */
     public boolean follows(long step, long lastStep) {
         return step % every == 0 || step == lastStep;
     }

@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
-/** The options of every command that trains: the folder of its checkpoints, and whether to continue from the last. */
+/** The checkpointing options of every command that trains: {@code --checkpoint}, its interval, and {@code --resume}. */
 public final class ResumeOptions {
     private static final int DEFAULT_EVERY = 100;
 
@@ -34,7 +34,8 @@ public final class ResumeOptions {
      *
      * @param isRestarted whether this process continues a failed run, as with --resume
      * @return the checkpoints to save; null if --checkpoint is not given
-     * @throws IllegalArgumentException if an option has no effect or is out of range, or a checkpoint would be lost
+     * @throws IllegalArgumentException if an option has no effect or is out of range, or the folder has checkpoints of
+     *     another run
      * @throws IOException if files cannot be created in the folder
      */
     public CheckpointSettings settings(boolean isRestarted) throws IOException {

@@ -4,13 +4,13 @@ import java.util.Arrays;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** A way to run a model in a measurement. */
+/** An execution mode of a model in a measurement. */
 enum CompileMode {
     /** Operator by operator, as written. */
     PLAIN,
     /** The same operators as one CUDA graph. */
     GRAPH,
-    /** Fused operations besides the chosen attention; on a GPU as one CUDA graph. */
+    /** With generated kernels for the operations outside of attention; on a GPU as one CUDA graph. */
     FUSED;
 
     /** @throws IllegalArgumentException if there is no such mode; the message lists the known names */

@@ -26,8 +26,8 @@ import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A workload that times forward passes or training steps in a {@link CompileMode}. The metric {@code first} is the time
- * of the first passes until the compiled one exists.
+ * A workload that times forward passes or training steps in a {@link CompileMode}. The metric {@code first} is the
+ * total time of the first four passes, which record the compiled pass.
  */
 public final class CompileWorkload implements Workload {
     private static final String TOTAL = "total";

@@ -92,21 +92,24 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns a form that leaves plain attention as it is, so that it stores its scores. Otherwise it becomes
-     * FlashAttention on a GPU, where that has a kernel.
+     * Returns a form in which plain attention still stores its scores. By default it becomes FlashAttention on a GPU
+     * that has a kernel for it.
      */
     public Compiled keepAttention() {
         return new Compiled(function, parameters, FusionExtent.KEEP_ATTENTION, graphed);
     }
 
-    /** Returns a form that runs the recorded operators without fusing them, which computes bit for bit the same. */
+    /**
+     * Returns a form that runs the recorded operators without fusing them. Its results equal the function's bit for
+     * bit.
+     */
     public Compiled withoutFusion() {
         return new Compiled(function, parameters, FusionExtent.NONE, graphed);
     }
 
     /**
-     * Returns a form that runs as a CUDA graph on a GPU, which removes its launch overhead. The next call with the same
-     * layouts overwrites the outputs of a call.
+     * Returns a form that runs as a CUDA graph on a GPU, which removes its launch overhead. A call overwrites the
+     * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
         return new Compiled(function, parameters, extent, true);

@@ -42,9 +42,9 @@ final class CompiledProgram implements AutoCloseable {
     }
 
     /**
-     * Runs a function and compiles what it did.
+     * Runs a function, records its operations, and compiles them.
      *
-     * @param extent what is fused on a GPU; with {@code NONE} the program computes exactly what the function did
+     * @param extent extent of the fusion on a GPU; with {@code NONE} the program runs the recorded operators
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer takes over from a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
@@ -146,7 +146,7 @@ final class CompiledProgram implements AutoCloseable {
         }
     }
 
-    /** Returns the recorded program and, with the kernels' sources, what fusion makes of it. */
+    /** Returns the recorded program, the fused program, and the sources of the generated kernels. */
     String explain() {
         Program fused = isFused ? optimized : FusionPasses.fuse(extent.ofAttention(recorded, device), device);
         var text = new StringBuilder();

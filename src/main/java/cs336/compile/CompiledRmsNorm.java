@@ -31,7 +31,7 @@ public final class CompiledRmsNorm extends NnModule {
         compiled.close();
     }
 
-    /** Factory that makes this layer available under the name {@code rmsnorm-compiled}. */
+    /** The factory of this layer, registered under the name {@code rmsnorm-compiled}. */
     public static final class CompiledRmsNormFactory implements Normalization {
         @Override
         public String name() {

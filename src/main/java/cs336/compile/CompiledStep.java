@@ -131,7 +131,7 @@ public final class CompiledStep implements AutoCloseable {
                 .toList();
     }
 
-    /** Lets AdamW store the 16-bit weights of the forward pass and read 16-bit gradients. */
+    /** The casts that AdamW takes over from a fused step: it stores 16-bit weights, and may read 16-bit gradients. */
     private record AdamWCasts(AdamW optimizer, boolean readsNarrowGradients) implements MasterWeights {
         @Override
         public List<Tensor> copies(List<String> names, DType dtype) {
@@ -203,8 +203,8 @@ public final class CompiledStep implements AutoCloseable {
     }
 
     /**
-     * Computes the loss without storing all logits, at least 1 token at a time; see {@link TransformerLM#loss}.
-     * Default: all logits are stored.
+     * Computes the logits of this many tokens at a time, at least 1, instead of storing all; see
+     * {@link TransformerLM#loss}. Default: all logits are stored.
      */
     public CompiledStep lossRows(int tokens) {
         lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
@@ -227,15 +227,15 @@ public final class CompiledStep implements AutoCloseable {
         return this;
     }
 
-    /** Does the same as {@link #fuse}, but leaves plain attention as it is, so that it stores its scores. */
+    /** Fuses like {@link #fuse}, but plain attention still stores its scores. */
     public CompiledStep fuseKeepingAttention() {
         extent = FusionExtent.KEEP_ATTENTION;
         return this;
     }
 
     /**
-     * Returns what {@link #fuse} made of the passes, for each input shape so far: the recorded and the fused program,
-     * and the sources of the kernels. Empty without fusion.
+     * Returns the recorded and the fused program and the sources of the generated kernels, for each input shape so far.
+     * Empty without fusion.
      */
     public String explain() {
         var text = new StringBuilder();
@@ -323,7 +323,7 @@ public final class CompiledStep implements AutoCloseable {
         }
     }
 
-    /** Returns the loss and the gradient of each parameter, of the scaled loss; null for a frozen parameter. */
+    /** Returns the loss, and the gradient of the scaled loss for each parameter; null for a frozen one. */
     private Tensor[] lossAndGradients(Tensor... batch) {
         try (var scope = MemoryScope.open()) {
             Tensor value = loss(batch[0], batch[1]);
@@ -482,7 +482,7 @@ public final class CompiledStep implements AutoCloseable {
         private CompiledProgram program; // with fusion, after the first step
         private List<GradientStage> stages; // likewise; the graphs without fusion have one
         private List<CudaGraph> graphs = List.of(); // one per stage; one if collectives are in the graph
-        private Runnable countCollectives; // in the graph
+        private Runnable countCollectives; // counts the collectives in the graph, before each replay
         private Tensor[] gradients; // those that the graphs write, by parameter; null for one without
         private int steps;
 
@@ -637,7 +637,7 @@ public final class CompiledStep implements AutoCloseable {
             return recorded;
         }
 
-        /** Returns the present gradients, without their parameters' ownership. */
+        /** Returns new handles to the current gradients, by parameter; null for one without. */
         private Tensor[] attached() {
             try (var scope = MemoryScope.open()) {
                 return parameters.stream()

@@ -59,7 +59,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     /**
      * Records both passes of a function.
      *
-     * @param extent what is fused on a GPU
+     * @param extent extent of the fusion on a GPU
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
      * @param results receives the outputs of the function, in the caller's memory scope, if this method returns empty
@@ -128,7 +128,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
     }
 
-    /** Refuses a function whose gradient would silently miss a tensor. */
+    /** Rejects a function whose gradient would silently miss a tensor. */
     private static void requireNoOtherGradient(Program joint) {
         for (Tensor constant : joint.constants().values()) {
             if (constant.requires_grad()) {

@@ -16,8 +16,8 @@ record GradientStage(int end, List<Integer> parameters) {
      * program.
      *
      * @param operations number of operations of the program
-     * @param completions by parameter: the number of operations after which its gradient is complete, or −1 if it has
-     *     none
+     * @param completions for each parameter, the number of operations after which its gradient is complete, or −1 if it
+     *     has none
      * @param buckets disjoint sets of parameters; without any there is one stage
      */
     static List<GradientStage> of(int operations, int[] completions, List<List<Integer>> buckets) {

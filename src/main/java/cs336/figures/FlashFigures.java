@@ -56,7 +56,7 @@ public final class FlashFigures {
         return matmuls * 2 * d * (causal ? scores / 2 : scores);
     }
 
-    /** Draws the tiles of QKᵀ: computed, masked or skipped, and in which order one thread block visits them. */
+    /** Draws the tiles of QKᵀ (computed, masked or skipped) and the order in which a thread block visits them. */
     public static Figure tiles() {
         int tokens = 24;
         int tile = 4;
@@ -76,7 +76,7 @@ public final class FlashFigures {
                         new TilePanel("causal, backward", causal, TilePath.ALONG_QUERIES, 2, false)));
     }
 
-    /** Draws tiles of QKᵀ, and in which order the thread block of the last queries visits them. */
+    /** Draws tiles of QKᵀ and the order in which the thread block of the last queries visits them. */
     public static Figure tiles(ScoreTiles tiles) {
         String mask = tiles.causal() ? "causal mask" : "no mask";
         long skipped = tiles.count(ScoreTiles.TileState.SKIPPED);

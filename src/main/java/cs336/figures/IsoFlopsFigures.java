@@ -128,7 +128,7 @@ public final class IsoFlopsFigures {
         return laws(numbers, runs, OptimalSize.PARAMETERS, reference, label, "isoflops-model-size-" + runs);
     }
 
-    /** Plots the compute-optimal data size, otherwise as {@link #modelSize}. */
+    /** Plots the compute-optimal data size in the same way as {@link #modelSize}. */
     public static Figure dataSize(MeasurementQuery numbers, String runs, PowerLaw reference, String label) {
         return laws(numbers, runs, OptimalSize.TOKENS, reference, label, "isoflops-data-size-" + runs);
     }

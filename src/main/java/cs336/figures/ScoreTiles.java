@@ -48,7 +48,7 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
     }
 
     /** Returns the treatment of the tile in this row and column of tiles. */
-    public TileState fate(int row, int column) {
+    public TileState state(int row, int column) {
         int firstQuery = row * queryTile;
         int lastQuery = Math.min(queries, firstQuery + queryTile) - 1;
         int firstKey = column * keyTile;
@@ -60,11 +60,11 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
     }
 
     /** Returns the number of tiles with this treatment. */
-    public long count(TileState fate) {
+    public long count(TileState state) {
         long count = 0;
         for (int row = 0; row < rows(); row++) {
             for (int column = 0; column < columns(); column++) {
-                count += fate(row, column) == fate ? 1 : 0;
+                count += state(row, column) == state ? 1 : 0;
             }
         }
         return count;

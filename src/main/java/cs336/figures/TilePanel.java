@@ -99,10 +99,10 @@ final class TilePanel extends XYChart {
 
     private void paintTile(Graphics2D g, int row, int column, double score) {
         Rectangle2D.Double place = place(row, column, score);
-        TileState fate = tiles.fate(row, column);
-        g.setColor(COLORS.get(fate));
+        TileState state = tiles.state(row, column);
+        g.setColor(COLORS.get(state));
         g.fill(place);
-        if (fate == TileState.MASKED) {
+        if (state == TileState.MASKED) {
             g.setColor(HIDDEN);
             g.fill(hidden(row, column, place, score));
         }
@@ -138,7 +138,7 @@ final class TilePanel extends XYChart {
         for (int step = 0; step < (path == TilePath.ALONG_KEYS ? tiles.columns() : tiles.rows()); step++) {
             int row = path == TilePath.ALONG_KEYS ? line : step;
             int column = path == TilePath.ALONG_KEYS ? step : line;
-            if (tiles.fate(row, column) == TileState.SKIPPED) {
+            if (tiles.state(row, column) == TileState.SKIPPED) {
                 continue;
             }
             Rectangle2D.Double place = place(row, column, score);
@@ -156,17 +156,17 @@ final class TilePanel extends XYChart {
 
     private void paintLegend(Graphics2D g, double baseline) {
         double x = LEFT;
-        for (TileState fate : List.of(TileState.WHOLE, TileState.MASKED, TileState.SKIPPED)) {
+        for (TileState state : List.of(TileState.WHOLE, TileState.MASKED, TileState.SKIPPED)) {
             double swatch = 10 * UNIT;
-            g.setColor(COLORS.get(fate));
+            g.setColor(COLORS.get(state));
             g.fill(new Rectangle2D.Double(x, baseline - swatch + UNIT, swatch, swatch));
-            if (fate == TileState.MASKED) {
+            if (state == TileState.MASKED) {
                 g.setColor(HIDDEN);
                 g.fill(new Rectangle2D.Double(x + swatch / 2, baseline - swatch + UNIT, swatch / 2, swatch / 2));
             }
             x += swatch + 5 * UNIT;
-            ChartStyle.drawText(g, NAMES.get(fate), ChartStyle.smallFont(), ChartStyle.INK, x, baseline, 0);
-            x += ChartStyle.width(NAMES.get(fate), ChartStyle.smallFont()) + 16 * UNIT;
+            ChartStyle.drawText(g, NAMES.get(state), ChartStyle.smallFont(), ChartStyle.INK, x, baseline, 0);
+            x += ChartStyle.width(NAMES.get(state), ChartStyle.smallFont()) + 16 * UNIT;
         }
     }
 }

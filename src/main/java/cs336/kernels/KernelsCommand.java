@@ -38,14 +38,14 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * Compiles the kernels of the norms and of attention, and stores their registers, shared memory, register spills and
- * occupancy.
+ * The command {@code kernels}: compiles the kernels of the weighted sum, RMSNorm, AdamW and attention, and stores their
+ * registers, shared memory, register spills and occupancy.
  */
 @Command(
         name = "kernels",
         description = {
-            "Compiles the weighted-sum, RMSNorm and attention kernels, with or without a GPU, and stores their registers,"
-                    + " shared memory, spills and occupancy.",
+            "Compiles the weighted-sum, RMSNorm, AdamW and attention kernels, with or without a GPU, and stores their"
+                    + " registers, shared memory, spills and occupancy.",
             "Needs NVRTC, on the class path (a build with 'mvn -Pgpu') or installed."
         },
         footerHeading = "%nExamples:%n",

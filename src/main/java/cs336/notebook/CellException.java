@@ -28,7 +28,7 @@ public abstract sealed class CellException extends Exception {
         return details;
     }
 
-    /** The cell is not valid Java. At most the statements before the error have run. */
+    /** The failure of a cell that is not valid Java. At most the statements before the error have run. */
     public static final class CompilationFailed extends CellException {
         private static final long serialVersionUID = 1L;
 
@@ -42,7 +42,7 @@ public abstract sealed class CellException extends Exception {
         }
     }
 
-    /** The cell threw an exception. */
+    /** The failure of a cell that threw an exception. */
     public static final class ExceptionThrown extends CellException {
         private static final long serialVersionUID = 1L;
 
@@ -59,7 +59,7 @@ public abstract sealed class CellException extends Exception {
         }
     }
 
-    /** The cell was interrupted. */
+    /** The end of a cell that was interrupted. */
     public static final class Interrupted extends CellException {
         private static final long serialVersionUID = 1L;
 

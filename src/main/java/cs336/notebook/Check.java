@@ -18,8 +18,8 @@ import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A check of an exercise: compares what a reader's cell computes with a reference, and says what differs and by how
- * much.
+ * A check of an exercise: a comparison of the value that a reader's cell computes with a reference. The {@link Verdict}
+ * states the differences.
  *
  * <pre>{@code
  * Tensor gradientOfW(Tensor x, Tensor dy) {
@@ -72,7 +72,7 @@ public final class Check {
         }
     }
 
-    /** Marks code that an exercise leaves to the reader. */
+    /** The exception of code that an exercise leaves to the reader. */
     private static final class NotWrittenException extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
@@ -92,7 +92,7 @@ public final class Check {
     }
 
     /**
-     * Takes the place of a value that an exercise leaves to the reader.
+     * Throws an exception in place of the value that an exercise leaves to the reader.
      *
      * @throws RuntimeException always; a check shows it as ○
      */
@@ -130,9 +130,10 @@ public final class Check {
     }
 
     /**
-     * Compares a prediction with what was measured.
+     * Compares a prediction with a measured value.
      *
      * @param what the predicted quantity, with its unit
+     * @return a sentence with both values and, if they are positive, their ratio
      */
     public static String prediction(String what, double predicted, double measured) {
         String comparison = what + ": predicted " + rounded(predicted) + ", measured " + rounded(measured);
@@ -300,7 +301,7 @@ public final class Check {
         }
     }
 
-    /** Returns the numbers of a value; null if it has others than numbers. */
+    /** Returns the numbers of a value; null if it contains anything but numbers. */
     private static Numbers numbers(Object value) {
         if (value instanceof Tensor tensor) {
             try (var scope = MemoryScope.open();

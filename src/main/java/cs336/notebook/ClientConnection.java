@@ -79,7 +79,7 @@ final class ClientConnection extends JupyterConnection {
         kernel.connectedTo(this);
         ShellHandler<ExecuteRequest> run = getHandler(MessageType.EXECUTE_REQUEST);
         setHandler(MessageType.EXECUTE_REQUEST, (environment, request) -> {
-            // Only times of the client are compared, because its clock may differ from ours.
+            // Only times of the client are compared, because its clock may differ from the kernel's.
             Instant sent = sent(request);
             if (request.getContent().shouldStopOnError() && !sent.isAfter(queuedUntil)) {
                 environment.setBusyDeferIdle();
@@ -97,7 +97,10 @@ final class ClientConnection extends JupyterConnection {
         });
     }
 
-    /** JupyterLab sends the id of the cell, and those of the cells that were deleted since the last request. */
+    /**
+     * Begins a cell. JupyterLab sends the id of the cell, and the ids of the cells that were deleted since the last
+     * request.
+     */
     private static void beginCell(WidgetComms widgets, Message<ExecuteRequest> request) {
         widgets.setMessageContext(request);
         Map<String, Object> metadata = request.getNonNullMetadata();
@@ -110,7 +113,7 @@ final class ClientConnection extends JupyterConnection {
         Progress.inNotebook(attended);
     }
 
-    /** Returns when the client sent a message; the end of time if the message does not say when. */
+    /** Returns the time at which the client sent a message; {@link Instant#MAX} if the message does not contain it. */
     private static Instant sent(Message<?> message) {
         try {
             return OffsetDateTime.parse(message.getHeader().getTimestamp().getDateString())
@@ -126,7 +129,10 @@ final class ClientConnection extends JupyterConnection {
         failedCell = executionCount;
     }
 
-    /** Shows output below the last cell, which has ended, of a thread that it started or of a widget's listener. */
+    /**
+     * Shows output below the last cell, which has ended: that of a thread that a cell started, or of a widget's
+     * listener.
+     */
     <T extends ContentType<T>> void publishAfterCell(T output) {
         ShellReplyEnvironment cell = lastCell;
         if (cell != null) {
@@ -160,7 +166,7 @@ final class ClientConnection extends JupyterConnection {
         return exitCode.join();
     }
 
-    /** Records that the connection does not work any more. */
+    /** Ends the connection with exit code 1, after a channel has failed. */
     void failed() {
         exitCode.complete(1);
     }

@@ -47,7 +47,7 @@ final class CodeInsight {
         Set<String> replacements = new LinkedHashSet<>();
         suggestions.stream().filter(Suggestion::matchesType).forEach(s -> replacements.add(s.continuation()));
         suggestions.forEach(s -> replacements.add(s.continuation()));
-        // What few look for comes last: internal names of libtorch, and the methods of every object.
+        // Rarely wanted names come last: internal names of libtorch, and the methods of every object.
         List<String> rare =
                 replacements.stream().filter(CodeInsight::isRarelyWanted).toList();
         rare.forEach(replacements::remove);

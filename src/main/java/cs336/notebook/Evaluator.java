@@ -102,7 +102,7 @@ public final class Evaluator implements AutoCloseable {
         return last;
     }
 
-    /** Ends the cell that another thread is evaluating. Without one, nothing happens. */
+    /** Ends the cell that another thread is evaluating. Has no effect if there is none. */
     public void interrupt() {
         interrupted = true;
         control.interrupt();

@@ -9,7 +9,7 @@ import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 
 /**
- * A change of compiled classes: calls of {@link System#exit} become calls of {@link Magics#exit}, which throws.
+ * A transformation of compiled classes: calls of {@link System#exit} become calls of {@link Magics#exit}, which throws.
  *
  * <p>Only the constant pool changes: the reference to the method names another class. See chapter 4.4 of the Java
  * Virtual Machine Specification.

@@ -62,7 +62,10 @@ public final class JavaKernel extends BaseKernel {
         Renderers.registerIn(getRenderer(), widgets);
     }
 
-    /** Returns the sources of the project whose folder the notebook is in; a folder that does not exist elsewhere. */
+    /**
+     * Returns the source folder of the project that contains the notebook; outside of a project, a folder that does not
+     * exist.
+     */
     private static Path sources() {
         try {
             return Project.path("src/main/java");
@@ -71,7 +74,7 @@ public final class JavaKernel extends BaseKernel {
         }
     }
 
-    /** Sets the connection that is told about errors, and that sends output printed between cells. */
+    /** Sets the connection that reports errors of cells and sends output printed between cells. */
     void connectedTo(ClientConnection client) {
         connection = client;
     }
@@ -91,7 +94,7 @@ public final class JavaKernel extends BaseKernel {
     }
 
     /**
-     * Connects to Jupyter and handles its requests until it requests a shutdown. If a channel fails, the process ends
+     * Connects to Jupyter and handles requests until a client requests a shutdown. If a channel fails, the process ends
      * with exit code 1, so that Jupyter notices.
      */
     public static void main(String[] args) throws Exception {

@@ -35,7 +35,7 @@ record JupyterLab(List<Path> path, Path home) {
      *
      * @param root the folder that the file browser shows
      * @param page the notebook or folder to open, relative to the root
-     * @throws IOException if neither is found; the message says how to install JupyterLab
+     * @throws IOException if neither is found; the message contains the installation command
      */
     List<String> command(Path root, String page) throws IOException {
         Path lab = find("jupyter-lab");

@@ -15,8 +15,8 @@ import picocli.CommandLine.Unmatched;
         name = "lab",
         description = {
             "Opens the notebooks in JupyterLab.",
-            "Finds JupyterLab on PATH, or where pip and conda install it. The notebooks' kernel, Java (cs336), is found"
-                    + " without being installed. It is built again when it starts and its sources have changed. Further"
+            "Finds JupyterLab on PATH, or where pip and conda install it. The notebooks' kernel, Java (cs336), does not"
+                    + " need to be installed. It is rebuilt at its start if its sources have changed. Further"
                     + " options are passed to JupyterLab."
         },
         footerHeading = "%nExamples:%n",

@@ -11,8 +11,8 @@ import java.util.Locale;
 import java.util.function.Consumer;
 
 /**
- * A front end that sends the outputs of cells as events, in the format of notebook files. What a cell prints and what
- * it displays are limited in size; a notice replaces the rest.
+ * A front end that sends the outputs of cells as events, in the format of notebook files. The printed text and the
+ * displayed data of a cell are limited in size; a notice replaces the rest.
  */
 final class LimitedOutputs implements FrontEnd {
     /** The number of characters that a cell may print. */
@@ -21,7 +21,7 @@ final class LimitedOutputs implements FrontEnd {
     /** The number of bytes that a cell may display, as JSON. */
     static final int MOST_DISPLAYED = 32 << 20;
 
-    /** The size that the smallest display counts for, so that their number is limited, too. */
+    /** The smallest size with which a display is counted, so that the number of displays is limited, too. */
     private static final int LEAST_DISPLAYED = 512;
 
     private static final int MOST_ERROR_LINES = 100;
@@ -36,7 +36,7 @@ final class LimitedOutputs implements FrontEnd {
         this.events = events;
     }
 
-    /** Starts a cell, whose limits are not used yet. */
+    /** Starts a cell and resets the limits. */
     synchronized void begin(int cell) {
         printable = MOST_PRINTED;
         displayable = MOST_DISPLAYED;
@@ -134,7 +134,7 @@ final class LimitedOutputs implements FrontEnd {
         return output;
     }
 
-    /** Returns the first lines of a report, each without what exceeds the length of a readable line. */
+    /** Returns the first lines of a report, each cut off after {@value #MOST_LINE} characters. */
     static List<String> shortened(List<String> report) {
         List<String> lines = new ArrayList<>();
         for (String line : report.subList(0, Math.min(report.size(), MOST_ERROR_LINES))) {

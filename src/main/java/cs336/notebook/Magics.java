@@ -16,8 +16,8 @@ import jdk.jshell.SourceCodeAnalysis;
 import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
 
 /**
- * The lines of a cell that are not Java: {@code %time STATEMENT}, {@code %%time}, {@code %classpath FILE} and
- * {@code !COMMAND}, as in IPython and IJava. They are translated to calls of this class, each on its line.
+ * A translator of the lines of a cell that are not Java: {@code %time STATEMENT}, {@code %%time}, {@code %classpath
+ * FILE} and {@code !COMMAND}, as in IPython and IJava. They become calls of this class, each on its line.
  */
 public final class Magics {
     private static final Pattern MAGIC = Pattern.compile("(%%?)([a-zA-Z]\\w*)\\s*(.*)");
@@ -122,7 +122,7 @@ public final class Magics {
         if (name.equals("time") || name.equals("classpath")) {
             throw place.error("%" + name + " needs " + (name.equals("time") ? "a statement" : "a jar or a folder"));
         }
-        String instead = INSTEAD.getOrDefault(name, "there are %time, %%time, %classpath and !COMMAND");
+        String instead = INSTEAD.getOrDefault(name, "available are %time, %%time, %classpath and !COMMAND");
         throw place.error("the magic " + magic.group(1) + name + " does not exist here; " + instead);
     }
 
@@ -167,7 +167,7 @@ public final class Magics {
         startNanos = System.nanoTime();
     }
 
-    /** Prints the time since {@link #start}; without one, nothing happens. */
+    /** Prints the wall time and the CPU time since {@link #start}. Has no effect without a start. */
     public static void stop() {
         if (timing) {
             timing = false;

@@ -26,9 +26,10 @@ final class NativeOutput {
     private NativeOutput() {}
 
     /**
-     * Captures the output from now on. {@code System.out} must not be the original stream of this process any more.
+     * Starts to capture the output. {@code System.out} must have been replaced before, because the captured output is
+     * written to it.
      *
-     * @throws IOException if there is no pipe to be had
+     * @throws IOException if no pipe can be created
      */
     static void capture() throws IOException {
         var ends = new int[2];

@@ -74,7 +74,7 @@ final class Notebook {
         throw new IOException(file + " is not a notebook" + problem);
     }
 
-    /** Returns what is wrong with the first cell that does not follow the format; null if all do. */
+    /** Returns the error of the first cell that does not follow the format; null if all do. */
     private static String problemIn(JsonArray cells) {
         for (int i = 0; i < cells.size(); i++) {
             String problem = problemIn(cells.get(i));
@@ -174,8 +174,8 @@ final class Notebook {
     }
 
     /**
-     * Writes the notebook as it is stored in the repository: without outputs and execution counts, with the same
-     * metadata whatever Jupyter saved, and formatted as Jupyter does.
+     * Writes the notebook as it is stored in the repository: without outputs and execution counts, with fixed metadata,
+     * and formatted as by Jupyter.
      */
     void clean(Path file) throws IOException {
         for (Cell cell : cells()) {

@@ -8,11 +8,11 @@ import java.util.List;
 /**
  * A message from the process that executes a notebook to the runner, one line of JSON.
  *
- * @param kind what happened
+ * @param kind the kind of event
  * @param cell the index of the cell in the request; in STARTED events
  * @param output an output in the format of notebook files; in OUTPUT and UPDATED events
  * @param displayId the id of an output that can be replaced later; null for others
- * @param failure why the cell failed; null if it did not, and in events other than ENDED
+ * @param failure the failure of the cell; null if it succeeded, and in events other than ENDED
  */
 record NotebookEvent(Kind kind, int cell, JsonObject output, String displayId, Failure failure) {
     private static final Gson JSON = new GsonBuilder().disableHtmlEscaping().create();
@@ -26,7 +26,7 @@ record NotebookEvent(Kind kind, int cell, JsonObject output, String displayId, F
         FINISHED
     }
 
-    /** The reason why a cell failed: its line, from 1 or 0 if unknown, and the report for the user. */
+    /** The failure of a cell: the line, from 1 or 0 if unknown, the reason, and the report for the user. */
     record Failure(int line, String reason, List<String> report) {}
 
     /**

@@ -9,7 +9,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The execution of one notebook in a process of its own. It stores the outputs in the notebook as they arrive, so that
+ * The execution of one notebook in a separate process. It stores the outputs in the notebook as they arrive, so that
  * they are complete up to the last event however the process ends.
  */
 final class NotebookExecution {
@@ -18,7 +18,7 @@ final class NotebookExecution {
 
     private static final Duration EXIT_LIMIT = Duration.ofSeconds(5);
     private static final int SIGNAL = 128;
-    private static final int MOST_LINES_SAID = 15;
+    private static final int MOST_OUTPUT_LINES = 15;
     private static final Pattern CRASH = Pattern.compile("#\\s+(SIG[A-Z]+) ");
 
     private final Notebook notebook;
@@ -98,17 +98,17 @@ final class NotebookExecution {
                     ? "the process does not respond"
                     : "took longer than " + NotebookWorker.seconds(timeLimit.toMillis())
                             + " and could not be interrupted";
-        } else if (crash(ending.said()) != null) {
-            reason = "the process crashed with " + crash(ending.said());
+        } else if (crash(ending.lastLines()) != null) {
+            reason = "the process crashed with " + crash(ending.lastLines());
         } else if (code > SIGNAL) {
             reason = "the process was ended by signal " + (code - SIGNAL);
         } else {
             reason = "the process ended with exit code " + code;
         }
         List<String> report = new ArrayList<>(List.of(reason));
-        List<String> said =
-                ending.said().stream().filter(line -> !line.isBlank()).toList();
-        report.addAll(said.subList(Math.max(0, said.size() - MOST_LINES_SAID), said.size()));
+        List<String> lastLines =
+                ending.lastLines().stream().filter(line -> !line.isBlank()).toList();
+        report.addAll(lastLines.subList(Math.max(0, lastLines.size() - MOST_OUTPUT_LINES), lastLines.size()));
         report = LimitedOutputs.shortened(report);
         if (running >= 0) {
             outputs.add(LimitedOutputs.errorOutput("ProcessEnded", reason, report), null);
@@ -117,9 +117,9 @@ final class NotebookExecution {
         return failure(running < 0 ? done : running, new NotebookEvent.Failure(0, reason, report));
     }
 
-    /** Returns the signal of the JVM's report of a crash; null if there is none. */
-    private static String crash(List<String> said) {
-        return said.stream()
+    /** Returns the signal that the JVM's crash report names; null without a crash report. */
+    private static String crash(List<String> lastLines) {
+        return lastLines.stream()
                 .map(CRASH::matcher)
                 .filter(Matcher::lookingAt)
                 .map(report -> report.group(1))

@@ -17,8 +17,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
 /**
- * A runner that executes notebooks without Jupyter, each in a process of its own. The next process starts while the
- * notebooks before run, so that it is ready when they end.
+ * A runner that executes notebooks without Jupyter, each in a separate process. The process of the next notebook starts
+ * while the previous notebooks run, so that it is ready when they end.
  *
  * <p>Writes an executed copy and an HTML page of each notebook, also if a cell fails, exceeds the time limit or ends
  * the process. Cells tagged {@code raises-exception} may fail.
@@ -43,8 +43,9 @@ public final class NotebookRunner {
      * Creates a runner.
      *
      * @param imports the imports in effect in every cell
-     * @param timeLimit the time limit of each cell, at most a week; a cell that exceeds it is interrupted and fails
-     * @param jobs the number of notebooks that run at the same time
+     * @param timeLimit the time limit of each cell, above 0 and at most a week; a cell that exceeds it is interrupted
+     *     and fails
+     * @param jobs the number of notebooks that run at the same time, at least 1
      * @param output the output folder, created if necessary
      * @param progress receives one line per notebook
      */
@@ -65,7 +66,7 @@ public final class NotebookRunner {
     /**
      * Restricts the runs to the cells that run kernels and those they depend on, and stores the kernels' results.
      *
-     * @param measurements folder of the measurements of all machines
+     * @param measurements folder of the measurements of all machines; null to run all cells and store nothing
      */
     NotebookRunner storingKernels(Path measurements) {
         storedKernels = measurements;

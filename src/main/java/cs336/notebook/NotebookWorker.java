@@ -59,7 +59,7 @@ final class NotebookWorker {
         runner.answer(NotebookEvent.finished().line());
     }
 
-    /** Runs a cell and returns why it failed; null if it did not, or if it may fail. */
+    /** Runs a cell and returns its failure; null if it succeeded, or if it may fail and kept the time limit. */
     private NotebookEvent.Failure execute(JavaKernel kernel, NotebookEvent.CodeCell cell, int count) {
         var interrupts = new AtomicInteger();
         // Repeated, because a cell can catch the first interrupt.

@@ -29,10 +29,10 @@ import picocli.CommandLine.Parameters;
             "  cs336 notebooks 01 05-first-kernel    two of them; the beginning of a name suffices",
             "  cs336 notebooks my/own.ipynb --time-limit 600",
             "  cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
-            "  cs336 notebooks --store-kernels data/measurements    on a GPU: what notebooks show where there is none",
+            "  cs336 notebooks --store-kernels data/measurements    on a GPU: results that notebooks show without a GPU",
             "",
-            "Each notebook runs in a process of its own. If a cell fails, exceeds the time limit or ends its process, the",
-            "cell is named, the executed copy is written, and the exit code is 1."
+            "Each notebook runs in a separate process. If a cell fails, exceeds the time limit or ends its process, the",
+            "command names the cell, writes the executed copy and ends with exit code 1."
         })
 public final class NotebooksCommand extends LabCommand {
     private static final Path FOLDER = Path.of("notebooks");
@@ -74,7 +74,7 @@ public final class NotebooksCommand extends LabCommand {
 
     @Option(
             names = "--clean",
-            description = "execute nothing; remove outputs, execution counts and what JupyterLab adds when it saves")
+            description = "execute nothing; remove outputs, execution counts and metadata that JupyterLab adds")
     private boolean clean;
 
     @Option(
@@ -134,7 +134,7 @@ public final class NotebooksCommand extends LabCommand {
         String commit = Provenance.commitHere();
         if (Provenance.isDirty(commit)) {
             throw new IllegalArgumentException(
-                    "--store-kernels needs a commit that has the kernels: files differ from it (" + commit + ")");
+                    "--store-kernels needs a commit that contains the kernels; files differ from " + commit);
         }
         ArgumentCheck.writableFolder("--store-kernels", storedKernels);
         jobs = 1; // concurrent notebooks would disturb each other's times

@@ -24,13 +24,13 @@ import org.knowm.xchart.internal.chartpart.Chart;
 
 /**
  * A picture for a notebook: HTML with an image that is never wider than the cell, and PNG for clients that show no
- * HTML. JupyterLab shows a bare SVG document in its own width, cuts off what exceeds the cell, and shows none of
- * untrusted notebooks.
+ * HTML. JupyterLab shows a bare SVG document in its full width, cuts off the part that exceeds the cell, and shows none
+ * in untrusted notebooks.
  *
  * @param description the text alternative
- * @param svg draws the SVG document; null if there is none
- * @param png draws the PNG file
- * @param live draws the scripts that show values at the pointer and zoom; null if there are none
+ * @param svg supplier of the SVG document; null if there is none
+ * @param png supplier of the content of the PNG file
+ * @param live supplier of the scripts that show values at the pointer and zoom; null if there are none
  * @param density the number of PNG pixels per CSS pixel
  */
 record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, Supplier<String> live, int density) {

@@ -98,7 +98,7 @@ public final class Renderers {
             Figure still = graph.figure("flamegraph", description(graph));
             String svg = still.svg();
             String ratio = ratio(svg);
-            // A document of its own, whose script and ids cannot disturb the page.
+            // A separate document, whose script and ids cannot disturb the page.
             String document = "<style>body { margin: 0; } svg { width: 100%; height: auto; }</style>" + graph.svg();
             return Picture.STYLE + "<iframe class=\"cs336-figure\" title=\"" + Svg.escape(description(graph))
                     + "\" style=\"width: 100%; border: 0; aspect-ratio: " + ratio

@@ -99,7 +99,7 @@ final class ServingLoop extends Thread {
         }
     }
 
-    /** Logs why a message was not handled. */
+    /** Logs the reason for which a message was not handled. */
     void log(String reason) {
         refused++;
         if (refused <= MOST_LOGGED || Long.bitCount(refused) == 1) {

@@ -25,8 +25,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * A decoder of Jupyter's wire protocol. It refuses messages whose signature is wrong before it decodes them, and each
- * signed message after the first time.
+ * A decoder of Jupyter's wire protocol. It rejects messages with a wrong signature before it decodes them, and
+ * repetitions of a signed message.
  */
 final class SignedMessages {
     private static final byte[] DELIMITER = "<IDS|MSG>".getBytes(StandardCharsets.US_ASCII);

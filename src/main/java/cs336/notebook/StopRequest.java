@@ -1,8 +1,8 @@
 package cs336.notebook;
 
 /**
- * Thrown into the thread of a running cell to end it. It is an {@link Error} so that {@code catch (Exception e)} in a
- * cell does not catch it.
+ * The error that is thrown in the thread of a running cell to end it. It is an {@link Error} so that {@code catch
+ * (Exception e)} in a cell does not catch it.
  */
 final class StopRequest extends Error {
     private static final long serialVersionUID = 1L;

@@ -23,7 +23,7 @@ final class TableView {
     /** The number of rows from which on a table has a search field and scrolls. */
     private static final int LONG = 20;
 
-    /** The smallest largest number of a column that has separators; years and widths have none. */
+    /** Columns whose largest number is below this have no thousands separators, so that years and widths have none. */
     private static final int SEPARATED = 10_000;
 
     /** The largest ratio of two numbers of a column that have the same number of decimals. */
@@ -32,7 +32,7 @@ final class TableView {
     private static final int SIGNIFICANT = 4;
     private static final int MOST_DECIMALS = 6;
 
-    /** The number of digits of the largest number of a column. */
+    /** The number of digits of a column's largest number, before and after the decimal point. */
     private static final int MOST_DIGITS = 5;
 
     private static final String SCRIPT = TextResource.read(TableView.class, "table.js");
@@ -77,7 +77,7 @@ final class TableView {
         return formats;
     }
 
-    /** Returns the format of the numbers of a column; null for the format that suits each. */
+    /** Returns the format of all numbers of a column; null to format each number separately. */
     private static String format(NumericColumn<?> column) {
         double largest = 0;
         double smallest = Double.POSITIVE_INFINITY;

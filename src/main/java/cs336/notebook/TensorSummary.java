@@ -20,13 +20,15 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * host.
  */
 final class TensorSummary {
-    /** The largest number of values of which all are shown. */
+    /** The largest number of values up to which a tensor is shown completely. */
     private static final int MOST_VALUES = 100;
 
     /** The number of values at each end of a dimension that are shown of a larger tensor. */
     private static final int EDGE = 3;
 
-    /** The largest number of dimensions whose corners are shown; of more, only the first of each. */
+    /**
+     * The largest number of dimensions whose corners are shown; of further leading dimensions only index 0 is shown.
+     */
     private static final int MOST_DIMENSIONS = 3;
 
     private TensorSummary() {}

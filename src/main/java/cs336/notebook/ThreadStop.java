@@ -11,7 +11,7 @@ import com.sun.jna.ptr.PointerByReference;
 import java.util.Map;
 
 /**
- * Throws an error in another thread with JVMTI's {@code StopThread}, as debuggers do.
+ * An access to JVMTI's {@code StopThread}, which throws an error in another thread, as debuggers do.
  *
  * <p>A busy loop never checks its interrupt flag, and {@code Thread.stop} works on JDK 17 but not on later versions.
  * The offsets and constants come from {@code jni.h} and {@code jvmti.h}, which belong to Java's binary interface.

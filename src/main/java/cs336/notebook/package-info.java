@@ -3,7 +3,7 @@
  * Jupyter. Notebooks written for this kernel also run on IJava.
  *
  * <p>Read first: {@link cs336.notebook.Evaluator} (evaluates cells with JShell), {@link cs336.notebook.JavaKernel} (the
- * Jupyter kernel around it), {@link cs336.notebook.ClientConnection} (refuses malformed messages),
+ * Jupyter kernel around it), {@link cs336.notebook.ClientConnection} (its connection to clients),
  * {@link cs336.notebook.NotebookRunner} (executes notebook files, each in a process that runs
  * {@link cs336.notebook.NotebookWorker}), {@link cs336.notebook.Renderers} (how values are shown),
  * {@link cs336.notebook.Display} (functions that cells call), {@link cs336.notebook.Check} (checks of exercises),

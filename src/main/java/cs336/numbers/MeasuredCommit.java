@@ -20,8 +20,8 @@ import tech.tablesaw.api.Row;
  * @param commit the commit
  * @param rows number of rows
  * @param lastDate date of the latest row
- * @param change the latest commit after {@code commit} that changed the measured sources, or why it is unknown; empty
- *     if the sources did not change
+ * @param change the latest commit after {@code commit} that changed the measured sources, or the reason why it is
+ *     unknown; empty if the sources did not change
  */
 record MeasuredCommit(
         String file,

@@ -5,7 +5,10 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 
-/** The sources that each file of measurements measures, as Git path specifications relative to the project's root. */
+/**
+ * The source files whose memory, time or results each file of measurements contains, as Git path specifications
+ * relative to the project's root.
+ */
 final class MeasuredSources {
     private static final String JAVA = "src/main/java/cs336/";
     private static final List<String> STEP =
@@ -24,7 +27,7 @@ final class MeasuredSources {
     private static final List<String> MODELS = List.of(":(glob)" + JAVA + "scaling/*.java");
     private static final List<String> PEERS = List.of("peers");
 
-    /** The sources by the beginning of the file's name; the longest one that matches counts. */
+    /** The sources by prefix of the file's name; the longest matching prefix counts. */
     private static final Map<String, List<String>> SOURCES = new TreeMap<>(Map.ofEntries(
             Map.entry("benchmarking", STEP),
             Map.entry("normalization", concat(STEP, NORMS)),
@@ -58,10 +61,10 @@ final class MeasuredSources {
     private MeasuredSources() {}
 
     /**
-     * Returns the sources that some rows measure; empty if none are declared.
+     * Returns the sources that rows of a file measure; empty if none are declared.
      *
      * @param problem name of the file of measurements, without {@code .csv}
-     * @param versions versions of the rows; those of a peer name Python
+     * @param versions software versions of the rows; they include Python for rows of a peer program
      */
     static List<String> of(String problem, String versions) {
         if (versions.contains("python ")) {

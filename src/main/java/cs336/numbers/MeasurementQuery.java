@@ -129,6 +129,8 @@ public final class MeasurementQuery {
     /**
      * Returns the rows of a selection such as {@code benchmarking_script[size=small, xl, metric=forward]}, in file
      * order.
+     *
+     * @throws IllegalArgumentException if a column does not exist or no row matches
      */
     public Table select(String selection) {
         return select(Expression.selection(selection, this));
@@ -148,12 +150,21 @@ public final class MeasurementQuery {
         return quantity(new Selection(problem, null, values), column).value();
     }
 
-    /** Returns the value of an {@link Expression}: references and numbers joined by +, −, * and /. */
+    /**
+     * Returns the value of an {@link Expression}: references and numbers joined by +, −, * and /.
+     *
+     * @throws IllegalArgumentException if the expression is malformed or a selection is not exactly one number
+     */
     public Quantity quantity(String expression) {
         return Expression.evaluate(expression, this);
     }
 
-    /** Returns a formatted number for an expression, a colon and a format: {@code xl[metric=forward] : %.1f ms}. */
+    /**
+     * Returns a formatted number for an expression, a colon and a format: {@code xl[metric=forward] : %.1f ms}.
+     *
+     * @throws IllegalArgumentException if the expression or the format is malformed, a selection is not exactly one
+     *     number, or the unit of the format has another dimension
+     */
     public String text(String reference) {
         int colon = reference.lastIndexOf(':');
         if (colon < 0) {
@@ -207,8 +218,8 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Returns the number in the only row of a selection. A null column stands for {@code mean}, or {@code value} in a
-     * file of single steps.
+     * Returns the number in the only row of a selection. The default of the column, null, is {@code mean}, or
+     * {@code value} in a file of single steps.
      */
     Quantity quantity(Selection selection, String column) {
         List<Integer> rows = requireRows(selection);

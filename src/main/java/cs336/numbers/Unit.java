@@ -6,9 +6,9 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * A unit of measurement. Units of time, bytes and floating-point operations are convertible to others of the same kind
- * ({@code ms} to {@code s}, {@code B} to {@code MiB}). Any other word is a unit with its own dimension. Rates are
- * written with a slash: {@code GB/s}.
+ * A unit of measurement. Units of time, bytes and floating-point operations are convertible to others of the same
+ * dimension ({@code ms} to {@code s}, {@code B} to {@code MiB}). Any other word is a unit with its own dimension. Rates
+ * are written with a slash: {@code GB/s}.
  *
  * @param symbol the symbol, such as {@code ms}; empty for a pure number
  * @param factor value of this unit in base units (second, byte, operation)

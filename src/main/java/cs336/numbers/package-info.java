@@ -1,5 +1,5 @@
 /**
- * Queries into stored measurements, for the writeup, the notebooks and the figures.
+ * Queries of stored measurements, for the writeup, the notebooks and the figures.
  *
  * <p>Read {@link cs336.numbers.MeasurementQuery} first (selects rows and numbers), then
  * {@link cs336.numbers.Expression} (the syntax of references), {@link cs336.numbers.MeasuredTable} (tables in a

@@ -21,9 +21,10 @@ record LinearCost(double perFirst, double perSecond) {
     record MeasuredWork(double first, double second, double ms) {}
 
     /**
-     * Fits both numbers by least squares of relative errors. Neither is negative: if one would be, it is 0.
+     * Fits both coefficients by least squares of relative errors. If the times do not determine both, or if one would
+     * be negative, only the first is fitted, and the second is 0.
      *
-     * @param measured at least one
+     * @param measured the measured times, at least one
      */
     static LinearCost fit(List<MeasuredWork> measured) {
         var fit = new TwoParameterFit();
@@ -40,7 +41,7 @@ record LinearCost(double perFirst, double perSecond) {
         return new LinearCost(sum / squares, 0);
     }
 
-    /** Returns the time of amounts of work. */
+    /** Returns the time of both amounts of work together. */
     Seconds time(double first, double second) {
         return Seconds.ms(perFirst * first + perSecond * second);
     }

@@ -37,8 +37,8 @@ import tech.tablesaw.api.Row;
  * @param forward costs of the forward pass
  * @param backward costs of the backward pass
  * @param optimizerMs time of AdamW in ms for each parameter
- * @param launches launches of a step, for each block and in addition
- * @param forwardLaunches the same of a forward pass
+ * @param launches number of kernel launches of a step, as a function of the number of blocks and a constant 1
+ * @param forwardLaunches number of kernel launches of a forward pass, likewise
  * @param launchMs time in ms in which the host launches one kernel, from the small model at 128 tokens, whose steps the
  *     host limits ({@code benchmarking_script.csv} and {@code torch_compile.csv}); it depends on the CPU
  */
@@ -83,7 +83,7 @@ record MeasuredCosts(
     }
 
     /**
-     * Returns the costs of a precision. They are fitted once.
+     * Returns the costs of a precision. The first call fits them.
      *
      * @throws IllegalArgumentException if the precision is TF32, of which no profile is stored
      * @throws IOException if a file of measurements cannot be read

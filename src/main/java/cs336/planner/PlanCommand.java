@@ -29,7 +29,7 @@ import picocli.CommandLine.Option;
         footer = {
             "  A training step of xl in fp32 on one H200:",
             "    cs336 plan --size xl --context 512",
-            "  How far activation checkpointing helps:",
+            "  With activation checkpointing of every block:",
             "    cs336 plan --size xl --context 2048 --checkpointing blocks-1",
             "  FSDP on two GPUs:",
             "    cs336 plan --size 2.7B --batch 1 --context 512 --dtype bf16 --attention flash --mode fsdp --processes 2",

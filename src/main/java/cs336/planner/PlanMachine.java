@@ -12,7 +12,7 @@ public enum PlanMachine {
     /** NVIDIA H100: the chip of the H200 with less memory, whose bandwidth is 3.35 instead of 4.8 TB/s. */
     H100("h100", Accelerator.H100, Bytes.parse("79.1 GiB"));
 
-    /** Memory that PyTorch's allocator cannot have: the CUDA context, loaded kernels and buffers of NCCL. */
+    /** Memory that is not available to PyTorch's allocator: the CUDA context, loaded kernels and buffers of NCCL. */
     private static final Bytes RESERVED = Bytes.parse("1 GiB");
 
     private static final double H200_BANDWIDTH = 4.8;
@@ -22,7 +22,7 @@ public enum PlanMachine {
     private final Accelerator accelerator;
     private final Bytes memory;
 
-    /** @param memory what CUDA reports as the total memory of the device, which is more than the data sheet's */
+    /** @param memory total memory of the device as CUDA reports it, which is more than the data sheet's */
     PlanMachine(String label, Accelerator accelerator, Bytes memory) {
         this.label = label;
         this.accelerator = accelerator;
@@ -47,7 +47,7 @@ public enum PlanMachine {
     /**
      * Parses {@code h200} or {@code h100}.
      *
-     * @throws IllegalArgumentException if the label is none of these
+     * @throws IllegalArgumentException if the label is neither of these
      */
     public static PlanMachine parse(String label) {
         return ArgumentCheck.oneOf("machine", label, List.of(values()));

@@ -19,7 +19,7 @@ import tech.tablesaw.api.Table;
 
 /**
  * The predicted peak memory of one GPU in a {@link StepPlan}, from the second step on, when the optimizer state exists.
- * It is what PyTorch's allocator counts as allocated. Tensors come from {@link cs336.scaling.ModelMemory} and
+ * It predicts {@code torch.cuda.max_memory_allocated}. Tensors come from {@link cs336.scaling.ModelMemory} and
  * {@link ShardedMemory}; {@link TensorMemory#allocatedBytes} adds the allocator's rounding.
  *
  * @param plan the planned step

@@ -34,8 +34,8 @@ import tech.tablesaw.api.Table;
  * all-reduces and to the data-parallel steps of the xl model on two GPUs.
  *
  * <p>The kernels of a step and their launch overlap, so the step takes as long as the longer of both. Launch overhead
- * is the time by which the host exceeds the kernels. It is that of operators that are launched one by one, with
- * elementary RMSNorm and plain attention, and so an upper bound for other models.
+ * is the time by which the launches take longer than the kernels. It is predicted for operators that are launched one
+ * by one, with plain RMSNorm and plain attention, and so is an upper bound for other models.
  *
  * @param plan the planned step
  * @param parts the parts of the time, whose sum is the time of the step
@@ -126,7 +126,13 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
         return new PlanTime(plan, parts);
     }
 
-    /** Returns the kernel times of a pass that runs a number of times. */
+    /**
+     * Returns the kernel times of a pass that runs repeatedly.
+     *
+     * @param gemms number of runs of the GEMMs
+     * @param others number of runs of the other kernels
+     * @param slower factor by which memory-bound kernels take longer than on an H200
+     */
     private static PassTime passTime(
             StepPlan plan, PassCosts costs, StepWork work, double gemms, double others, double slower) {
         boolean plain = plan.config().attention().equals("plain");

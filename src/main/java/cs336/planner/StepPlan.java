@@ -112,7 +112,7 @@ public record StepPlan(
                         gpus);
     }
 
-    /** Returns the tensors of one GPU if it had the whole model to itself. */
+    /** Returns the memory of one GPU that holds the whole model. */
     ModelMemory memory() {
         return memory(config, batch, precision, isSharded(), lossRows);
     }

@@ -14,13 +14,15 @@ import cs336.units.Tokens;
  * @param denseFlop FLOP of the forward pass, without the GEMMs inside attention
  * @param matrixElements elements of all weight matrices
  * @param pairs pairs of query and key of all heads, sequences and blocks; a causal mask is not considered
- * @param pairElements the same times the width of a head
+ * @param pairElements {@code pairs} times the width of a head
  * @param rowElements elements of the residual stream of all blocks
  * @param activationBytes saved activations and logits, without attention matrices
  * @param parameters number of parameters
  * @param blocks number of blocks
- * @param recomputed forward passes of a block that the backward pass repeats, in relation to the number of blocks
- * @param recomputedGemms the same for the FLOP of GEMMs, which recomputed feed-forward layers add to
+ * @param recomputed number of forward passes of single blocks that the backward pass repeats, divided by the number of
+ *     blocks
+ * @param recomputedGemms FLOP of the GEMMs that the backward pass repeats, including those of single feed-forward
+ *     layers, divided by the FLOP of all blocks' GEMMs
  */
 record StepWork(
         double denseFlop,

@@ -27,9 +27,8 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
 /**
- * The stored measurements of this project's models on H200 GPUs that a {@link StepPlan} describes: peak memory, step
- * time, and cases that ran out of memory. Measurements of other programs, such as those in {@code peers/}, are not
- * among them.
+ * A reader of the stored measurements on H200 GPUs that correspond to a {@link StepPlan}: peak memory, step time, and
+ * cases that ran out of memory. Measurements of other programs, such as those in {@code peers/}, are not among them.
  */
 public final class StoredCases {
     /** Files with the peak of one GPU, and their folder. */
@@ -54,7 +53,7 @@ public final class StoredCases {
 
     private record CasesOfFile(FileTime modified, List<StoredCase> cases) {}
 
-    /** The way in which the operators of a stored case were launched. */
+    /** The launch mode of the operators of a stored case. */
     public enum Launching {
         /** Operator by operator. */
         EAGER("eager"),
@@ -75,8 +74,8 @@ public final class StoredCases {
      *
      * @param file name of the file of measurements, without extension
      * @param plan the plan that describes it
-     * @param launching how its operators were launched
-     * @param peakBytes measured peak memory of the fullest GPU; null if it was not measured
+     * @param launching launch mode of its operators
+     * @param peakBytes largest measured peak memory of a GPU; null if it was not measured
      * @param stepMs measured median time in ms; null if it was not measured
      * @param outOfMemory whether it ran out of memory
      */

@@ -1,6 +1,6 @@
 /**
- * Predictions of the memory and the time of one training step or forward pass, for a chosen model and a chosen way to
- * train it, next to stored measurements.
+ * Predictions of the memory and the time of one training step or forward pass, for a model and a way to train it, next
+ * to stored measurements.
  *
  * <p>Read {@link cs336.planner.StepPlan} first, then {@link cs336.planner.PlanMemory} and
  * {@link cs336.planner.PlanTime}.

@@ -27,7 +27,7 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class NarrowLayerNorm {
-    /** The distributions of the elements to normalise, which are independent and normal. */
+    /** The distributions of the input elements, which are independent and normally distributed. */
     public enum Input {
         /** Mean 0, standard deviation 1. */
         ORDINARY("ordinary", 0, 1),

@@ -2,7 +2,7 @@ package cs336.profile;
 
 import java.util.List;
 
-/** Finds the event that a thread was executing at a given time. */
+/** A lookup of the event that a thread was executing at a given time. */
 final class EventLookup {
     private EventLookup() {}
 

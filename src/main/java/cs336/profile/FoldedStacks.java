@@ -73,7 +73,7 @@ public final class FoldedStacks {
      * Steps are left out, so that the same work of all steps is summed. Stacks without time are left out too.
      *
      * <p>The total is the sum of the self times of all CPU threads or of the durations of all GPU work. Kernels whose
-     * launch is not in the trace have a stack of their own.
+     * launch is not in the trace have a separate stack.
      */
     public static FoldedStacks of(Trace trace, Time time) {
         Map<List<String>, Long> values = new LinkedHashMap<>();

@@ -30,7 +30,7 @@ public final class HostEvent extends TraceEvent {
      * @param external id of an operator
      * @param sequence autograd sequence number: of an operator, that of the node it creates; of a backward node, its
      *     own
-     * @param forwardThread of a backward node, the thread of its forward operator in PyTorch's own numbering
+     * @param forwardThread for a backward node, the thread of its forward operator in PyTorch's own numbering
      * @param shapes shapes of an operator's inputs as JSON; empty if not recorded
      */
     record HostArgs(long correlation, long external, long sequence, long forwardThread, String shapes) {}

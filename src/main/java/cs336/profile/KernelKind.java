@@ -4,7 +4,7 @@ import java.util.Locale;
 import java.util.regex.Pattern;
 
 /**
- * Kinds of GPU work. A kernel has the first kind, in this order, whose pattern matches its name; {@link #OURS} also
+ * The kinds of GPU work. A kernel has the first kind, in this order, whose pattern matches its name; {@link #OURS} also
  * depends on the operator that launched it.
  */
 public enum KernelKind {

@@ -5,8 +5,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Short forms of C++ kernel names for tables and figures. They have no namespaces and parameters, and of the template
- * arguments only the operation.
+ * Short forms of C++ kernel names for tables and figures, without namespaces, parameters, and template arguments other
+ * than the operation.
  *
  * <pre>{@code
  * void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_tn_align1>(…)         cutlass_80_simt_sgemm_128x64_8x5_tn_align1

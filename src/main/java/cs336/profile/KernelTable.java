@@ -155,7 +155,7 @@ public final class KernelTable {
     }
 
     /**
-     * Returns one row per kind with the columns {@code kind}, {@code launches}, {@code total (ms)} and {@code share
+     * Returns one row per kind with the columns {@code kind}, {@code launches}, {@code total (ms)} and {@code of total
      * (%)}.
      */
     public Table kindTable() {

@@ -9,14 +9,14 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * Relates events of different threads: backward nodes to the forward operators that created them, autograd engine
- * threads to the threads that wait for them, and other threads to the steps in which they work.
+ * The relations between events of different threads: backward nodes to the forward operators that created them,
+ * autograd engine threads to the threads that wait for them, and other threads to the steps in which they work.
  *
  * <p>Every operator that may create a backward node carries the sequence number that the node would get. Operators that
- * create no node carry the number of the next one, so the last operator with a number is the creator. Numbers count per
- * thread. A backward node names its number and its forward thread, but the thread only in PyTorch's own numbering,
- * which no other event uses. The trace's flow events from forward to backward show which thread it is. In a trace
- * without flow events, a number that several threads used stays unresolved.
+ * create no node carry the number of the next one, so the last operator with a number is the creator. Each thread
+ * counts separately. A backward node contains its number and its forward thread, but the thread only in PyTorch's own
+ * numbering, which no other event uses. The trace's flow events from forward to backward identify the thread. In a
+ * trace without flow events, a number that several threads used stays unresolved.
  */
 final class Links {
     /** A flow event of the trace, drawn as an arrow from a forward operator to its backward node. */

@@ -5,7 +5,7 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * Computes the parent and the self time of the events of a thread.
+ * The computation of the parent and the self time of a thread's events.
  *
  * <p>The parent of an event is the nearest event that started before it and does not end before it. At any time the
  * running event that started last owns the time. Self times therefore sum to the time in which the thread did anything,

@@ -82,7 +82,7 @@ public final class OpTable {
                         .thenComparing(OpRow::name));
     }
 
-    /** Accumulates times and memory by name. */
+    /** Sums of times and memory by kind and name of the event. */
     private static final class OpTotals {
         private record OpKey(HostEventKind kind, String name) {}
 

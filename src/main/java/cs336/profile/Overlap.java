@@ -1,7 +1,7 @@
 package cs336.profile;
 
 /**
- * How much of a device's communication was hidden behind computation:
+ * The share of a device's communication that was hidden behind computation:
  *
  * <pre>{@code
  *         |communication ∩ computation|
@@ -10,8 +10,8 @@ package cs336.profile;
  * }</pre>
  *
  * <p>The ratio is 1 if the device computed during all of its communication and 0 if it computed during none of it. This
- * is the definition of {@code comm_comp_overlap} in Holistic Trace Analysis. That tool first rounds starts up and ends
- * down to whole microseconds; here times keep the trace's whole nanoseconds, so both times are exact. Intervals are
+ * is the definition of {@code comm_comp_overlap} in Holistic Trace Analysis. That tool rounds starts up and ends down
+ * to whole microseconds; this class uses the trace's whole nanoseconds, so both times are exact. Intervals are
  * half-open: a kernel that starts in the nanosecond in which another ends does not overlap it. {@link Activity} defines
  * communication and computation.
  *

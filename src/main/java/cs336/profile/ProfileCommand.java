@@ -237,7 +237,7 @@ public final class ProfileCommand extends LabCommand {
         return name.equals("implementation") ? c.implementation() : c.text(name);
     }
 
-    /** Prints the first rows of the tables of a case, and where its files are. */
+    /** Prints the first rows of the tables of a case and the location of its files. */
     private void describe(Path folder) throws IOException {
         if (!Files.exists(folder.resolve(ProfileWorkload.TRACE))) {
             return;

@@ -19,7 +19,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
- * Records the operators, ranges, kernels and copies of a program with PyTorch's own profiler, Kineto.
+ * A recorder of the operators, ranges, kernels and copies of a program. It uses PyTorch's profiler, Kineto.
  *
  * <pre>{@code
  * try (var profiler = Profiler.start()) {
@@ -208,7 +208,7 @@ public final class Profiler implements AutoCloseable {
         }
     }
 
-    /** Adds the ranges of the program to the recording. */
+    /** A listener that adds the ranges of the program to the recording. */
     private static final class Annotations implements RangeListener {
         private record OpenRange(String name, UserAnnotation annotation) {}
 

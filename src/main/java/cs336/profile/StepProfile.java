@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Measures steps of a language model twice: without the profiler, and with it.
+ * A measurement of steps of a language model, without the profiler and with it.
  *
  * <pre>{@code
  * StepProfile profile = StepProfile.of(model, 4, Precision.FP32, Pass.STEP, 2, 3);

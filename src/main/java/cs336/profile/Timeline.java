@@ -235,7 +235,7 @@ public final class Timeline {
                 .toList();
     }
 
-    /** Collects the rows of one process. */
+    /** A builder of the rows of one process. */
     private final class LaneBuilder {
         private final ProcessTrace process;
         private final List<Lane> lanes = new ArrayList<>();

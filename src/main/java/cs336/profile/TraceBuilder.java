@@ -6,7 +6,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Collects the events of a trace in any order, then sorts them and resolves the relations between them. */
+/**
+ * A builder that collects the events of a trace in any order, then sorts them and resolves the relations between them.
+ */
 final class TraceBuilder {
     long baseTime;
     final List<HostEvent> host = new ArrayList<>();

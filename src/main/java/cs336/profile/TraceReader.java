@@ -100,7 +100,7 @@ final class TraceReader {
         }
     }
 
-    /** A reader of JSON that refuses strings which would not fit into memory. */
+    /** A reader of JSON that rejects strings which would not fit into memory. */
     private static final class BoundedStrings extends FilterReader {
         private static final int LONGEST = 1 << 24; // characters
         private int length; // since the last quote

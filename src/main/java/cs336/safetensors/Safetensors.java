@@ -96,7 +96,7 @@ public final class Safetensors implements AutoCloseable {
     /**
      * Opens a file.
      *
-     * @throws IOException if it cannot be read or is not a valid safetensors file; the message says why
+     * @throws IOException if it cannot be read or is not a valid safetensors file; the message states the reason
      */
     public static Safetensors open(Path file) throws IOException {
         FileChannel channel = FileChannel.open(file, StandardOpenOption.READ);

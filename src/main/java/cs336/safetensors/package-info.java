@@ -1,6 +1,8 @@
 /**
  * Files of named tensors in Hugging Face's format.
  *
- * <p>Start with {@link cs336.safetensors.Safetensors}. May use {@code torch}.
+ * <p>Start with {@link cs336.safetensors.Safetensors}.
+ *
+ * <p>May use {@code torch}.
  */
 package cs336.safetensors;

@@ -15,7 +15,7 @@ import java.util.Map;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** The command {@code accounting}: memory, communication and time of training on a mesh of devices, calculated. */
+/** The command {@code accounting}: the calculated memory, communication and time of training on a mesh of devices. */
 @Command(
         name = "accounting",
         description = {
@@ -47,7 +47,7 @@ public final class AccountingCommand extends LabCommand {
             names = "--model",
             defaultValue = "XXL",
             paramLabel = "<name>",
-            description = "XXL (feed-forward layers only, bf16), small, medium, large, xl or 2.7B (fp32, context 128).")
+            description = "XXL (feed-forward layers only, bf16), small, medium, large, xl or 2.7B (fp32, context 128)")
     private String modelName;
 
     @Option(names = "--data", defaultValue = "1", paramLabel = "<n>", description = "number of replicas")
@@ -66,7 +66,7 @@ public final class AccountingCommand extends LabCommand {
             paramLabel = "<n>",
             description =
                     "ZeRO stage of --shards: 1 shards the optimizer state, 2 also the gradients, 3 also the weights"
-                            + " (FSDP).")
+                            + " (FSDP)")
     private int stage;
 
     @Option(
@@ -93,14 +93,14 @@ public final class AccountingCommand extends LabCommand {
             description = "number of micro-batches per step")
     private int microBatches;
 
-    @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p.")
+    @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p")
     private String chip;
 
     @Option(
             names = "--answers",
             description =
                     "solve the problem communication_accounting and the calculations on data, fully sharded and tensor"
-                            + " parallelism; stores the results under "
+                            + " parallelism; store the results under "
                             + CalculatedResults.ON_PAPER)
     private boolean answers;
 
@@ -110,7 +110,7 @@ public final class AccountingCommand extends LabCommand {
             description =
                     "predict steps on 2 to 16,384 devices from this machine's all-reduces and its steps on two and"
                             + " four GPUs (batch " + ScaleOutStudy.BATCH + ", context " + ScaleOutStudy.CONTEXT
-                            + ", fp32); stores the results under " + CalculatedResults.ON_PAPER)
+                            + ", fp32); store the results under " + CalculatedResults.ON_PAPER)
     private String simulated;
 
     @Option(

@@ -14,23 +14,23 @@ public enum AccountingQuantity {
     SECOND_MOMENT("AdamW-second-moment", "bytes"),
     /** (a) Weights, gradients and moments together. */
     STATE("state", "bytes"),
-    /** (a) H100 GPUs that hold the state, and what a batch keeps for the backward pass. */
+    /** (a) Number of H100 GPUs whose memory holds the state and, for a batch, also its {@link #KEPT_FOR_BACKWARD}. */
     GPUS("gpus", ""),
     /** (a) Weights cast to bf16. */
     BF16_WEIGHTS("bf16-weights", "bytes"),
     /** (a) Activations of a batch that are kept for the backward pass. */
     KEPT_FOR_BACKWARD("kept-for-backward", "bytes"),
-    /** (b) Batch from which no number of devices suffices. */
+    /** (b) Largest batch whose unsharded activations fit into one device. */
     LARGEST_BATCH("largest-batch", "tokens"),
-    /** (b) Devices that hold a batch. */
+    /** (b) Smallest number of devices whose memory suffices for a batch. */
     DEVICES("devices", ""),
     /** (b) Memory of one of these devices. */
     MEMORY("memory", "bytes"),
     /** (b) Part of that memory that does not depend on the number of devices. */
     WHOLE_ON_EACH("whole-on-each", "bytes"),
-    /** (b) Devices if all activations were sharded. */
+    /** (b) {@link #DEVICES} if all activations are sharded. */
     DEVICES_ALL_SPLIT("devices-all-split", ""),
-    /** (c) FLOP per byte sent from which a chip is compute-bound. */
+    /** (c) Arithmetic intensity from which a chip is compute-bound, in FLOP per byte sent. */
     INTENSITY("intensity", ""),
     /** (c) Largest tensor parallelism with which a batch can be compute-bound. */
     WIDEST_TENSOR("widest-tensor", ""),
@@ -46,13 +46,13 @@ public enum AccountingQuantity {
     BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-in-turn", "tokens"),
     /** (c, d) {@link #BATCH_SEQUENTIAL} per FSDP shard. */
     BATCH_PER_SHARD_SEQUENTIAL("batch-a-shard-in-turn", "tokens"),
-    /** (c) {@link #BATCH_CONCURRENT} of the best mesh of as many chips. */
+    /** (c) {@link #BATCH_CONCURRENT} of the best mesh of the same number of chips. */
     BEST_MESH_BATCH_CONCURRENT("batch-best-mesh-side-by-side", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per chip. */
     BEST_MESH_BATCH_PER_CHIP_CONCURRENT("batch-a-chip-best-mesh-side-by-side", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per FSDP shard of the given mesh. */
     BEST_MESH_BATCH_PER_SHARD_CONCURRENT("batch-a-shard-best-mesh-side-by-side", "tokens"),
-    /** (c) {@link #BATCH_SEQUENTIAL} of the best mesh of as many chips. */
+    /** (c) {@link #BATCH_SEQUENTIAL} of the best mesh of the same number of chips. */
     BEST_MESH_BATCH_SEQUENTIAL("batch-best-mesh-in-turn", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_SEQUENTIAL} per chip. */
     BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-best-mesh-in-turn", "tokens"),
@@ -64,7 +64,7 @@ public enum AccountingQuantity {
     COMPUTING("computing", "ms"),
     /** (c) Time to all-gather the weights of a block. */
     GATHERING_WEIGHTS("gathering-weights", "ms"),
-    /** (c) Time to move the activations of a block of {@link #BATCH_CONCURRENT}. */
+    /** (c) Time to all-gather and reduce-scatter the activations of a block of {@link #BATCH_CONCURRENT}. */
     MOVING_ACTIVATIONS("moving-activations", "ms");
 
     private final String metric;

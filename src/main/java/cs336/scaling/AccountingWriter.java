@@ -25,7 +25,7 @@ import java.util.Map;
  * as tables.
  *
  * @param output folder of the measurements of all machines
- * @param out receives the table
+ * @param out receives the tables
  */
 record AccountingWriter(Path output, PrintWriter out) {
     private record AnswerRow(

@@ -12,7 +12,7 @@ import java.util.function.Function;
  * <p>Bucket k is complete at r(k) and its all-reduce takes t(k). It starts when the bucket is complete and the previous
  * all-reduce has ended: E(k) = max(E(k − 1), r(k)) + t(k). The exposed communication is E(n) − B.
  *
- * @param buckets in the order in which they are sent
+ * @param buckets the buckets in the order in which they are sent
  */
 public record BucketSequence(List<CompleteBucket> buckets) {
     public BucketSequence {
@@ -20,7 +20,7 @@ public record BucketSequence(List<CompleteBucket> buckets) {
     }
 
     /**
-     * A bucket.
+     * A bucket and the time at which it is complete.
      *
      * @param bytes its size
      * @param ready the time from the start of the backward pass until its last gradient is ready

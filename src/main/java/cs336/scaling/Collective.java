@@ -24,12 +24,12 @@ public enum Collective {
         this.passes = passes;
     }
 
-    /** Returns how many times the data go around the ring. */
+    /** Returns the number of times that the data go around the ring. */
     public int passes() {
         return passes;
     }
 
-    /** Returns the bytes that each of n ranks sends in a ring. */
+    /** Returns the bytes that each of n ranks, at least 1, sends in a ring. */
     public Bytes sent(Bytes payload, int ranks) {
         ArgumentCheck.atLeast("ranks", 1, ranks);
         return payload.times(passes / 2.0 * RingAllReduce.sent(ranks));

@@ -74,9 +74,9 @@ public record CommunicationAccounting(List<Tokens> batches) {
      *
      * @param part part of the problem: {@code a} to {@code d}
      * @param tokens tokens of the batch; 0 if the number does not depend on the batch, or is the batch
-     * @param fsdp X; 0 without a mesh
-     * @param tensor Y; 0 without a mesh
-     * @param quantity what the number is
+     * @param fsdp X, the number of FSDP devices; 0 without a mesh
+     * @param tensor Y, the number of tensor-parallel devices; 0 without a mesh
+     * @param quantity meaning of the number
      * @param value the number in the quantity's unit
      */
     public record AccountingAnswer(

@@ -101,7 +101,7 @@ public record FeedForwardParallelism(int dModel, int dFf, Accelerator device, in
         return (int) Math.floor(1 + 1.5 * dFf / device.intensity());
     }
 
-    /** Returns the weights of one device of the Y. */
+    /** Returns the size of the weights on one of the Y tensor-parallel devices, before they are sharded over X. */
     private Bytes weights() {
         return Bytes.of((long) MATRICES * dModel * dFf, BYTES).sharedBy(tensorDevices);
     }

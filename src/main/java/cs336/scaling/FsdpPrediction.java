@@ -28,8 +28,8 @@ import java.util.List;
 import tech.tablesaw.api.Row;
 
 /**
- * A measured FSDP step on two GPUs and its prediction from other measurements: bf16 compute dtype, fp32 shards,
- * FlashAttention, fused RMSNorm and compiled elementwise functions.
+ * A measured FSDP step on two GPUs and its prediction from other measurements. The step has bf16 as compute dtype, fp32
+ * shards, FlashAttention, fused RMSNorm and compiled elementwise functions.
  *
  * <p><b>Step time.</b> The larger of two times:
  *
@@ -165,7 +165,7 @@ public record FsdpPrediction(
      *
      * @param outsideAttention FLOP rate of a step without attention and optimizer
      * @param flashForward FLOP rate of attention in the forward pass, counting the causal half
-     * @param flashBackward the same in the backward pass
+     * @param flashBackward FLOP rate of attention in the backward pass, counting the causal half
      * @param copy copy bandwidth of a GPU
      * @param launchPerBlock launch overhead of a step per block
      * @param network links between the GPUs
@@ -228,7 +228,7 @@ public record FsdpPrediction(
         return 2.0 * batch * context * context * config.dModel() * config.numLayers();
     }
 
-    /** A measured step and the sizes from which it is predicted. */
+    /** A measured step and its prediction. */
     private static final class MeasuredFsdpStep {
         private final MeasurementQuery numbers;
         private final Rates rates;

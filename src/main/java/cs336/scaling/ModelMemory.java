@@ -91,7 +91,7 @@ public record ModelMemory(
         }
     }
 
-    /** Creates the memory of a model with fp32 parameters and a loss that is computed for all tokens at once. */
+    /** Creates the prediction for a model with fp32 parameters and a loss that is computed for all tokens at once. */
     public ModelMemory(TransformerConfig config, int batch, DType autocast, DeviceKind on) {
         this(config, batch, autocast, on, WIDE, 0);
     }
@@ -480,7 +480,7 @@ public record ModelMemory(
     }
 
     private List<MemoryInventory> forwardWithGraph(List<TensorMemory> held) {
-        LiveActivations last = plan().backward().get(0); // the same before its forward pass
+        LiveActivations last = plan().backward().get(0); // also before its forward pass
         var loss = new ArrayList<>(kept());
         if (lossRows > 0) {
             loss.addAll(chunkOfLoss());
@@ -488,7 +488,7 @@ public record ModelMemory(
             loss.add(vocabulary("logits in fp32", WIDE));
         }
         var points = new ArrayList<MemoryInventory>();
-        for (LiveActivations others : plan().backward()) { // other blocks keep the same in the forward pass
+        for (LiveActivations others : plan().backward()) { // also the activations of other blocks in the forward pass
             points.add(0, MemoryInventory.of("end of " + named("block", others), held, embedded(), endOfBlock(others)));
         }
         points.add(MemoryInventory.of(
@@ -699,8 +699,11 @@ public record ModelMemory(
     }
 
     /**
-     * Returns what functions hold during the backward pass of their recomputation: their outputs, and the gradients of
-     * those that are not the present gradient of the residual stream.
+     * Returns the tensors that recomputed functions hold during their backward pass: their outputs, and the gradients
+     * of the outputs except the current gradient of the residual stream.
+     *
+     * @param depth number of outputs
+     * @param gradients number of gradients
      */
     private List<TensorMemory> recomputations(int depth, int gradients) {
         var held = new ArrayList<TensorMemory>();

@@ -145,7 +145,11 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     // ---- compared with measurements ----
 
-    /** Returns the cluster and the overheads fitted to the steps of one model size on two GPUs. */
+    /**
+     * Returns the cluster and the overheads fitted to the steps of one model size on two GPUs.
+     *
+     * @throws IllegalArgumentException if a measurement that the fit needs is missing
+     */
     public Calibration calibration(String size) {
         Map<String, Map<String, Double>> steps = steps(size, 2);
         Map<String, Double> alone = steps.get("none 0");

@@ -162,7 +162,10 @@ public record SimulatedStep(
             return reduced;
         }
 
-        /** Returns for each layer, from the last to the first, the parameters of the bucket it completes, or 0. */
+        /**
+         * Returns for each layer, from the last to the first, the size in parameters of the bucket that it completes; 0
+         * if it completes none.
+         */
         private Iterator<Long> completedBuckets(Bytes most) {
             List<Long> completed = new ArrayList<>();
             List<StepLayer> layers = lastFirst();

@@ -52,7 +52,7 @@ public final class Simulation {
          * Makes this resource lose a fraction of its speed while the other one runs a task. For example, the kernels of
          * a collective take multiprocessors and memory bandwidth from computation.
          *
-         * @param fraction of the speed that is lost, at least 0 and below 1
+         * @param fraction the fraction of the speed that is lost, at least 0 and below 1
          */
         public Resource slowedBy(Resource other, double fraction) {
             if (!(fraction >= 0 && fraction < 1)) {
@@ -117,7 +117,7 @@ public final class Simulation {
      * Creates a task that waits for other tasks.
      *
      * @param work time on the resource at full speed
-     * @param delay from releasing the resource until dependent tasks may start: the latency of a link
+     * @param delay time from releasing the resource until dependent tasks may start: the latency of a link
      */
     public SimulationTask task(
             String name, Resource on, Seconds work, Seconds delay, Collection<SimulationTask> after) {

@@ -14,7 +14,7 @@ public sealed interface Synchronization {
      * During the backward pass, in buckets filled from the last layer on. A bucket is sent as soon as its last gradient
      * is ready.
      *
-     * @param most largest size of a bucket; a larger tensor gets its own bucket. 0 for one bucket per tensor
+     * @param most largest size of a bucket; a larger tensor gets a separate bucket. 0 for one bucket per tensor
      */
     record Buckets(Bytes most) implements Synchronization {}
 

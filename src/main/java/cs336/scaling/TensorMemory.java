@@ -11,13 +11,13 @@ import java.util.Locale;
  * @param dtype type of their elements
  * @param count number of tensors
  * @param elements number of elements of each tensor
- * @param purpose what the tensors are for
+ * @param purpose use of the tensors
  */
 public record TensorMemory(String name, String shape, DType dtype, long count, long elements, TensorPurpose purpose) {
     private static final long SMALLEST_BLOCK = 512;
     private static final long SMALL_REQUEST = 1 << 20; // up to this size a block comes from a small segment
     private static final long LARGE_SEGMENT = 20 << 20;
-    private static final long OWN_SEGMENT = 10 << 20; // from this size on a block gets a segment of its own
+    private static final long OWN_SEGMENT = 10 << 20; // from this size on a block gets a separate segment
     private static final long SEGMENT_ROUNDING = 2 << 20;
     private static final long KEPT_REMAINDER = 1 << 20; // the rest of a segment is not split off up to this size
 
@@ -59,7 +59,7 @@ public record TensorMemory(String name, String shape, DType dtype, long count, l
 
     /**
      * Returns the bytes that PyTorch's caching allocator for CUDA counts for the tensors, if each block is cut from a
-     * new segment. Sizes are rounded up to 512 bytes. A block from 10 MiB on has a segment of its own, a multiple of 2
+     * new segment. Sizes are rounded up to 512 bytes. A block from 10 MiB on has a separate segment, a multiple of 2
      * MiB; smaller blocks above 1 MiB share segments of 20 MiB. If at most 1 MiB of a segment remains, the last block
      * gets it.
      *

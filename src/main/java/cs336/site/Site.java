@@ -23,9 +23,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * A website in a folder, which needs no server: pages of notebooks with links to the previous and next, a table of
- * contents, an index with thumbnails, and a search. Links to files of the project lead to copies of them, and Markdown
- * files become pages.
+ * A website in a folder, which needs no server: pages of notebooks with links to the previous and the next one, a table
+ * of contents, an index with thumbnails, and a search. Links to files of the project lead to copies of them, and
+ * Markdown files become pages.
  */
 public final class Site {
     private static final String STYLE = TextResource.read(Site.class, "site.css");
@@ -53,9 +53,9 @@ public final class Site {
     /**
      * Builds the site.
      *
-     * @param root the root folder of the project, to which the files belong that pages link to
+     * @param root the root folder of the project; linked files in it are copied
      * @param notebooks the folder with the pages of executed notebooks
-     * @param writeup the folder with {@code writeup.html} and {@code writeup.pdf}; left out if it has none
+     * @param writeup the folder with {@code writeup.html} and {@code writeup.pdf}; a missing file is left out
      * @param output the folder of the site; files in it are replaced
      * @return a line for each link of a page of this site that leads nowhere
      * @throws IOException if a file cannot be read or written
@@ -135,7 +135,7 @@ public final class Site {
                                 "</main>\\s*</body>", Matcher.quoteReplacement("</main>\n" + around + "</body>")));
     }
 
-    /** Returns where a link leads in the site, and notes the file of the project that it needs. */
+    /** Returns the address of a link in the site, and requests a copy of the project's file that it refers to. */
     private String link(Path folder, String address, String toRoot) {
         if (address.isEmpty() || address.startsWith("#") || address.matches(EXTERNAL)) {
             return address;
@@ -158,7 +158,10 @@ public final class Site {
         return toRoot + FILES + "/" + copy(file) + fragment;
     }
 
-    /** Returns the name of a file's copy: its path, flat, as a page if it is Markdown, else as text. */
+    /**
+     * Returns the name of a file's copy: its path with hyphens, as a page if it is Markdown, or as text if its type is
+     * not known.
+     */
     private String copy(Path file) {
         String name = root.relativize(file).toString().replace('/', '-');
         if (name.endsWith(".md")) {
@@ -218,7 +221,10 @@ public final class Site {
                 .replace("</head>", "<style>\n" + STYLE + "</style>\n</head>");
     }
 
-    /** Writes the first figure of a page to a file, and returns the image; the title next to it describes it. */
+    /**
+     * Writes the first figure of a page to a file, and returns the HTML image. It has no alternative text, because the
+     * title is next to it.
+     */
     private String thumbnail(SitePage page) throws IOException {
         String image = page.thumbnail();
         if (image.isEmpty()) {

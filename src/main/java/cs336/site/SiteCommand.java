@@ -14,7 +14,7 @@ import picocli.CommandLine.ParameterException;
 @Command(
         name = "site",
         description = {
-            "Builds a website of the executed notebooks and the writeup, which also works from a folder.",
+            "Builds a website of the executed notebooks and the writeup, which works without a web server.",
             "Run 'notebooks' and 'writeup' before, or all three with 'report'. Exit code 1 if a link leads nowhere."
         },
         footerHeading = "%nExamples:%n",

@@ -35,7 +35,7 @@ record SitePage(String name, String html) {
         return paragraph.find() ? plain(paragraph.group(1)) : "";
     }
 
-    /** Returns the first image that is not a small one, as a {@code data:} URL; empty if there is none. */
+    /** Returns the first large image as a {@code data:} URL; empty if there is none. */
     String thumbnail() {
         return FIGURE.matcher(html)
                 .results()

@@ -80,7 +80,7 @@ public final class Autocast implements AutoCloseable {
         return tensor.is_cuda() ? DeviceType.CUDA : DeviceType.CPU;
     }
 
-    /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for keys of caches. */
+    /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for cache keys. */
     public static String state() {
         var text = new StringBuilder();
         for (DeviceType type : new DeviceType[] {DeviceType.CPU, DeviceType.CUDA}) {

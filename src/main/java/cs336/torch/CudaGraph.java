@@ -55,7 +55,7 @@ public final class CudaGraph implements AutoCloseable {
     private final Device device;
     private final CUDAStream stream;
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
-    private MemoryPool shared; // of the graph that this one continues, or null
+    private MemoryPool shared; // the pool of the graph that this one continues, or null
     private MemoryPool pool;
     private boolean recorded;
     private boolean closed;
@@ -80,9 +80,9 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     /**
-     * Returns a graph whose work continues that of this graph: it may read tensors that this one allocates, and uses
-     * the same memory pool. Each replay of this graph is followed by one of the other. Tensors that the continuation
-     * reads, and results, must not be freed before its work is recorded.
+     * Creates a graph that is replayed after this one. It shares this graph's memory pool and may read tensors that
+     * this graph allocates. Tensors of this graph that the continuation reads or that hold results must not be freed
+     * before the continuation is recorded. Each replay of this graph must be followed by a replay of the continuation.
      *
      * @throws IllegalStateException if this graph has recorded nothing yet
      */
@@ -97,9 +97,9 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     /**
-     * Runs work on the graph's own stream without recording it, and waits for it. Libraries allocate their workspaces
-     * for a stream in the first run, which is not allowed while recording: warm up at least once before
-     * {@link #record}.
+     * Runs work on the graph's own stream without recording it, and waits for it. Must be called at least once before
+     * {@link #record}: cuBLAS and other libraries allocate their workspaces when they first use a stream, which is not
+     * allowed during a capture.
      */
     public void warmUp(Runnable work) {
         requireOpen();
@@ -123,9 +123,9 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     /**
-     * Returns the number of the capture that is in progress, or 0 if there is none. Code that caches a tensor includes
-     * it in the key: a tensor computed during a capture has no values until the first replay, and a graph must not read
-     * a cached tensor that may be freed before the graph.
+     * Returns a number that identifies the capture in progress, or 0 if there is none. A graph and its continuations
+     * have the same number. Code that caches a tensor includes it in the key: a tensor computed during a capture has no
+     * values until the first replay, and a graph must not read a cached tensor that may be freed before the graph.
      */
     public static long captureInProgress() {
         return capture;
@@ -139,7 +139,7 @@ public final class CudaGraph implements AutoCloseable {
     /**
      * Queues the recorded work on the current stream and returns at once.
      *
-     * @throws IllegalStateException if the graph is closed or the launch fails
+     * @throws IllegalStateException if nothing is recorded, the graph is closed or the launch fails
      */
     public void replay() {
         requireOpen();
@@ -182,12 +182,12 @@ public final class CudaGraph implements AutoCloseable {
             this.device = (byte) device.index();
         }
 
-        /** Adds a graph. The allocator counts it when its allocations begin. */
+        /** Counts one more graph that uses this pool. */
         void use() {
             graphs++;
         }
 
-        /** Removes a graph; without graphs the pool cannot be used again. */
+        /** Releases the pool for one graph. After the last one the pool cannot be used again. */
         void release() {
             torch_cuda.getAllocator().releasePool(device, id);
             if (--graphs == 0) {

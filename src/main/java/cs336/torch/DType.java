@@ -58,7 +58,10 @@ public enum DType {
         };
     }
 
-    /** Returns whether a type that is not floating-point represents this value; complex numbers round it. */
+    /**
+     * Returns whether this integer or boolean type represents a value exactly. Complex types round and accept every
+     * value.
+     */
     boolean represents(double value) {
         return switch (this) {
             case INT64 -> value == Math.rint(value) && value >= Long.MIN_VALUE && value < Long.MAX_VALUE;

@@ -40,7 +40,7 @@ public record Device(DeviceKind kind, int index) {
     /**
      * Returns a CUDA device.
      *
-     * @throws IllegalArgumentException if it is not available; the message says what is missing
+     * @throws IllegalArgumentException if it is not available; the message states the reason
      */
     public static Device cuda(int index) {
         return new Device(DeviceKind.CUDA, index);

@@ -45,7 +45,8 @@ public final class GradientHooks implements AutoCloseable {
      * Registers hooks on these parameters.
      *
      * @param parameters distinct leaves that require gradients, all on one device
-     * @param before receives the index of a parameter before its gradient is accumulated; after an exception it is not
+     * @param before receives the index of a parameter before its gradient is accumulated; if it throws, the gradient is
+     *     not accumulated
      * @param ready receives the index of a parameter when its gradient is complete for this backward pass
      * @throws IllegalArgumentException if one is not a leaf that requires a gradient
      */

@@ -25,7 +25,7 @@ public final class MemoryStats {
 
     private MemoryStats() {}
 
-    /** Returns the bytes of memory that a device has; on the CPU, those that this machine or container has. */
+    /** Returns the size of a device's memory; for the CPU, that of this machine or container. */
     public static long total(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {

@@ -29,7 +29,7 @@ import org.bytedeco.pytorch.global.torch.DispatchKey;
  * adds the key to the thread's dispatch keys. The kernel is a JNA callback, because the presets cannot create one.
  */
 public final class OperatorInterceptor {
-    /** Receives the calls of the intercepted thread. */
+    /** A listener that receives the calls of the intercepted thread. */
     public interface OperatorListener {
         /**
          * Handles a call of PyTorch's dispatcher; {@link OperatorCall#proceed} runs the operator.
@@ -87,7 +87,7 @@ public final class OperatorInterceptor {
         void invoke(long functor, long operator, long keys, long stack);
     }
 
-    /** A pointer to an object of another owner. */
+    /** A pointer to a native object that it does not own. */
     private static final class NativeAddress extends Pointer {
         NativeAddress(long address) {
             super((Pointer) null);
@@ -104,7 +104,7 @@ public final class OperatorInterceptor {
         Torch.load();
     }
 
-    /** The kernel in PyTorch's dispatcher, registered when the first function is recorded. */
+    /** The kernel in PyTorch's dispatcher, registered at the first interception. */
     private static final class RegisteredKernel {
         static final BoxedKernel CALLBACK = (functor, operator, keys, stack) -> dispatch(operator, keys, stack);
         static final long KEYS_BELOW;
@@ -168,20 +168,20 @@ public final class OperatorInterceptor {
         interceptor.rethrowFailure();
     }
 
-    /** Returns whether operators of this thread go to a listener now. */
+    /** Returns whether this thread's operators are being intercepted. */
     public static boolean isActive() {
         return CURRENT.get() != null && torch.tls_is_dispatch_key_included(KEY);
     }
 
     /**
-     * Returns the number of the interception of this thread, or 0 if there is none. Code that caches a tensor includes
-     * it in the key, so that a recorded program computes the tensor itself.
+     * Returns a number that identifies the interception in progress on this thread, or 0 if there is none. Code that
+     * caches a tensor includes it in the key, so that a recorded program computes the tensor itself.
      */
     public static long interceptionInProgress() {
         return isActive() ? CURRENT.get().number : 0;
     }
 
-    /** Returns what an action computes with operators that no listener sees. */
+    /** Runs an action whose operators no listener sees, and returns its result. */
     static <T> T hidden(Supplier<T> action) {
         if (!isActive()) {
             return action.get();

@@ -13,8 +13,8 @@ public final class ProcessEnd {
     private ProcessEnd() {}
 
     /**
-     * Makes the kernel kill this process when the thread that started it ends, in whatever way. This works for a
-     * stopped process too.
+     * Makes Linux kill this process when the thread that started it ends for any reason. This works for a stopped
+     * process too.
      */
     public static void withParent() {
         NativeLibrary.getProcess().getFunction("prctl").invokeInt(new Object[] {PR_SET_PDEATHSIG, SIGKILL, 0L, 0L, 0L});

@@ -47,7 +47,7 @@ public final class ProfilerRange implements AutoCloseable {
         return hasListeners;
     }
 
-    /** Adds a listener for ranges that begin from now on. */
+    /** Adds a listener for ranges that begin after this call. */
     public static synchronized void addListener(RangeListener listener) {
         LISTENERS.add(listener);
         hasListeners = true;

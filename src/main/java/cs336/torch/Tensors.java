@@ -45,7 +45,7 @@ public final class Tensors {
     }
 
     /**
-     * Returns a tensor of the given type with these values, rounded to it, and this shape.
+     * Returns a tensor of this dtype and shape. Values are rounded to a floating-point or complex dtype.
      *
      * @throws IllegalArgumentException if the number of values does not match the shape, or a value of an integer type
      *     is not whole or not in its range
@@ -89,7 +89,7 @@ public final class Tensors {
      * Returns the values of a tensor of any dtype on any device as doubles.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined
-     * @throws IllegalStateException inside of a function that is being recorded
+     * @throws IllegalStateException while this thread's operators are intercepted
      */
     public static double[] toDoubles(Tensor tensor) {
         requireDefined("tensor", tensor);

@@ -40,8 +40,9 @@ public final class Torch {
     public static void load() {}
 
     /**
-     * Suppresses log messages of libtorch's C++ code below errors. Otherwise c10d also logs each failure that it throws
-     * as an exception, with a C++ stack trace. A level that the user has set in TORCH_CPP_LOG_LEVEL has priority.
+     * Suppresses log messages of libtorch's C++ code below the level ERROR. Otherwise c10d also logs each failure that
+     * it throws as an exception, with a C++ stack trace. A level that the user has set in TORCH_CPP_LOG_LEVEL has
+     * priority.
      */
     public static void logErrorsOnly() {
         NativeEnvironment.setDefault(LOG_LEVEL, "ERROR");

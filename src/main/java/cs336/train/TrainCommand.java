@@ -32,7 +32,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Trains a language model on the bytes of a text file, with checkpoints in the safetensors format. */
+/** The command {@code train}: trains a language model on the bytes of a text file, with safetensors checkpoints. */
 @Command(
         name = "train",
         description = {
@@ -61,7 +61,7 @@ public final class TrainCommand extends LabCommand {
             names = "--steps",
             defaultValue = "1000",
             paramLabel = "<n>",
-            description = "number of training steps, including those before --resume")
+            description = "total number of training steps, including those before a resumed checkpoint")
     private int steps;
 
     @Option(
@@ -236,8 +236,8 @@ public final class TrainCommand extends LabCommand {
             progress.restoreRandomState(0, setup.device);
             if (progress.steps() >= steps) {
                 out().printf(
-                                "%s: nothing is left of --steps %d after step %d%n",
-                                setup.checkpoints.folder(), steps, progress.steps());
+                                "%s: no steps left: the last checkpoint is of step %d, and --steps is %d%n",
+                                setup.checkpoints.folder(), progress.steps(), steps);
             }
             return progress;
         }

@@ -9,8 +9,8 @@ import java.util.function.LongSupplier;
 import java.util.stream.IntStream;
 
 /**
- * The progress of a loop, in notebooks and on the command line: how many steps are done, the elapsed time, and an
- * estimate of the time that is left.
+ * The progress of a loop, in notebooks and on the command line: the number of completed steps, the elapsed time, and an
+ * estimate of the remaining time.
  *
  * <pre>{@code
  * for (int step : Progress.of(1000, "training")) {
@@ -18,8 +18,8 @@ import java.util.stream.IntStream;
  * }
  * }</pre>
  *
- * <p>A user sees one line that is rewritten. Where nobody watches, as in a log or an executed copy of a notebook, only
- * the last line is printed, without times, so that two runs print the same.
+ * <p>A user sees one line that is rewritten. Without a user, as in a log or an executed copy of a notebook, only the
+ * last line is printed, without times, so that two runs print the same.
  */
 public final class Progress {
     /** Time between two updates. */
@@ -149,7 +149,7 @@ public final class Progress {
         return Duration.ofNanos(clock.getAsLong() - start);
     }
 
-    /** Returns the elapsed time and the time that is left if the other steps take as long on average. */
+    /** Returns the elapsed time and an estimate of the remaining time from the mean time of the completed steps. */
     public String times(int done) {
         Duration elapsed = elapsed();
         String text = time(elapsed) + " elapsed";

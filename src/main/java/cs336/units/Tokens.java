@@ -5,7 +5,7 @@ import java.util.Locale;
 /**
  * A number of tokens.
  *
- * @param count at least 0
+ * @param count number of tokens, at least 0
  */
 public record Tokens(long count) {
     /** @throws IllegalArgumentException if the count is below 0 */

@@ -3,7 +3,7 @@
  *
  * <p>Read first: {@link cs336.units.Bytes}, {@link cs336.units.Bandwidth} and {@link cs336.units.Seconds}, which
  * convert into each other; {@link cs336.units.UnitFactors} for code that calculates with plain numbers;
- * {@link cs336.units.Progress}, which shows how much of a loop is done and how much time is left.
+ * {@link cs336.units.Progress}, which shows the completed steps and the remaining time of a loop.
  *
  * <p>Uses no other package of the project.
  */

@@ -44,7 +44,7 @@ final class ChapterVisitor extends AbstractVisitor {
     private final CrossReferences targets;
     private final Mentions mentions;
     private final List<String> problems;
-    private FencedCodeBlock table; // whose caption is visited
+    private FencedCodeBlock table; // the table whose caption is being visited; otherwise null
 
     ChapterVisitor(
             ChapterFile file,
@@ -206,7 +206,7 @@ final class ChapterVisitor extends AbstractVisitor {
         }
     }
 
-    /** Makes a link of the address at the end of a reference. */
+    /** Turns the address at the end of a reference into a link. */
     private static void linkAddress(Text end) {
         Matcher address = ADDRESS.matcher(end.getLiteral());
         if (address.find()) {

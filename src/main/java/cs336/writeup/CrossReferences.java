@@ -28,7 +28,7 @@ final class CrossReferences {
     /** A table with its id, its number and its parsed caption. */
     record NumberedTable(MeasuredTable table, Target target, Node caption) {}
 
-    /** Sets whether what follows belongs to the appendix of a chapter; 0 for the text before the appendix. */
+    /** Sets the chapter to whose appendix the following elements belong; 0 for elements before the appendices. */
     void beginAppendix(int chapter) {
         prefix = chapter == 0 ? "" : "A" + chapter + ".";
     }

@@ -116,7 +116,8 @@ public final class MarkdownHtml {
 
     /**
      * Returns the id of the first heading with a text, as on GitHub: in lower case, without punctuation, with hyphens
-     * in place of spaces. It is the same for JupyterLab's anchor of the heading, the text with hyphens.
+     * in place of spaces. JupyterLab's anchor of the heading, which is the text with hyphens in place of spaces, gives
+     * the same id.
      */
     public static String headingId(String text) {
         return text.toLowerCase(Locale.ROOT)
@@ -159,7 +160,7 @@ public final class MarkdownHtml {
         if (type == null) {
             throw new MarkdownException(
                     line,
-                    "image " + address + " is not one of "
+                    "image " + address + " must have one of the extensions "
                             + String.join(
                                     ", ", IMAGE_TYPES.keySet().stream().sorted().toList()));
         }
@@ -200,7 +201,7 @@ public final class MarkdownHtml {
         return rows;
     }
 
-    /** Inlines images and sets the ids that links refer to. */
+    /** The attributes of inlined images, and the ids that links refer to. */
     private final class ImageAndIdAttributes implements AttributeProvider {
         @Override
         public void setAttributes(Node node, String tag, Map<String, String> attributes) {

@@ -179,7 +179,7 @@ final class Maths implements Parser.ParserExtension {
         }
     }
 
-    /** Renders formulas as SVG. */
+    /** A renderer of formulas as SVG. */
     static final class FormulaRenderer implements NodeRenderer {
         private final HtmlNodeRendererContext context;
 

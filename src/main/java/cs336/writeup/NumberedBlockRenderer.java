@@ -14,7 +14,7 @@ import org.commonmark.node.Paragraph;
 import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
-/** Renders the numbered figures and tables of a writeup, citations, and links. */
+/** A renderer of the numbered figures and tables of a writeup, of citations, and of links. */
 final class NumberedBlockRenderer implements NodeRenderer {
     private final HtmlNodeRendererContext context;
     private final Path folder;

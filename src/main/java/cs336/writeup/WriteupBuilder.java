@@ -13,7 +13,7 @@ import org.commonmark.node.Node;
 import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
 
-/** Builds a {@link Writeup} from its folder and collects the errors of all chapters. */
+/** A builder of a {@link Writeup} from its folder. It collects the errors of all chapters. */
 final class WriteupBuilder {
     private final Path folder;
     private final List<String> problems = new ArrayList<>();

@@ -18,7 +18,8 @@ import picocli.CommandLine.Parameters;
             "Builds the writeup as one HTML page and as a PDF.",
             "The build fails if a number, figure, table, citation or link cannot be resolved: exit code 1, with the"
                     + " file and line of each problem. Prints the length of each chapter in the PDF, and warns if a"
-                    + " chapter has more than " + WriteupCommand.MOST_CHAPTER_PAGES + " pages or all have more than "
+                    + " chapter has more than " + WriteupCommand.MOST_CHAPTER_PAGES
+                    + " pages or all together have more than "
                     + WriteupCommand.MOST_PAGES + " without the appendix."
         },
         footerHeading = "%nExamples:%n",

@@ -88,7 +88,7 @@ public final class MemoryGrowth {
             while (answers.size() < number) {
                 String answer = process.answer(TIME_LIMIT);
                 if (answer == null) {
-                    fail(String.join("\n", process.end().said()));
+                    fail(String.join("\n", process.end().lastLines()));
                 }
                 answers.add(Arrays.stream(answer.split(" "))
                         .mapToLong(Long::parseLong)

@@ -17,7 +17,7 @@ class ScoreTilesTest {
                     for (int column = 0; column < tiles.columns(); column++) {
                         assertEquals(
                                 byScores(tiles, row, column),
-                                tiles.fate(row, column),
+                                tiles.state(row, column),
                                 tiles + " " + row + " " + column);
                     }
                 }

@@ -78,7 +78,7 @@ class MagicsTest {
             delimiter = '|',
             value = {
                 "int x = 1;#%matplotlib inline|line 2: the magic %matplotlib does not exist here; figures are shown without it",
-                "%%nothing|line 1: the magic %%nothing does not exist here; there are %time, %%time, %classpath and !COMMAND",
+                "%%nothing|line 1: the magic %%nothing does not exist here; available are %time, %%time, %classpath and !COMMAND",
                 "%time|line 1: %time needs a statement",
                 "%classpath|line 1: %classpath needs a jar or a folder"
             })

@@ -136,7 +136,7 @@ class AttentionMemoryTest {
             for (var point : List.of(memory.peakOfForward(), memory.beforeBackward(), memory.peakOfBackward())) {
                 String grownBy = process.answer(LIMIT);
                 if (grownBy == null) {
-                    fail(String.join("\n", process.end().said()));
+                    fail(String.join("\n", process.end().lastLines()));
                 }
                 assertWithin(point.name(), point.bytes(), memory.inputBytes() + Long.parseLong(grownBy));
             }

@@ -86,7 +86,10 @@ class TrainCommandTest {
         assertEquals(List.of(8, 12), steps(halves), "steps of the last two checkpoints");
         assertArrayEquals(Files.readAllBytes(file(whole, 12)), Files.readAllBytes(file(halves, 12)));
         assertEquals(0, run(and(all, halves.toString(), "--resume")));
-        assertTrue(out.toString().endsWith(halves + ": nothing is left of --steps 12 after step 12\n"), out.toString());
+        assertTrue(
+                out.toString()
+                        .endsWith(halves + ": no steps left: the last checkpoint is of step 12, and --steps is 12\n"),
+                out.toString());
     }
 
     @Test

@@ -95,7 +95,9 @@ record Access(List<Digit> digits, long offset) {
         return digits.stream().allMatch(digit -> digit.stride() == 0);
     }
 
-    /** Returns this access without digits that cover both columns and rows, or null if that is not possible. */
+    /**
+     * Splits the digit that spans columns and rows into one digit for each, or returns null if that is not possible.
+     */
     Access splitAt(long columns) {
         List<Digit> split = new ArrayList<>();
         for (Digit digit : digits) {

@@ -38,14 +38,17 @@ import org.bytedeco.pytorch.global.torch;
  * </pre>
  *
  * <p>The second and third line are absent if the program has no backward pass. A matrix [T, S] that anything else reads
- * would have to be stored anyway; then the attention stays as it is. The same holds for other scales and masks, for
+ * would have to be stored anyway; then the attention is not replaced. The same holds for other scales and masks, for
  * dropout, and where no kernel supports the queries. The program must compute the mask from numbers: the elements of a
  * tensor that exists outside of it may change.
  */
 final class AttentionFusion {
     private static final long[] NO_LEAD = {};
 
-    /** A result of the replaced operators: a copy in the same order of elements, and what it is a copy of. */
+    /**
+     * A result of the fused attention: a copy with the element order of the replaced result, and the view that it
+     * copies.
+     */
     private record MovedResult(ProgramValue copy, View source) {}
 
     private record CallLayouts(JavaOperator operator, List<Layout> inputs) {}
@@ -105,7 +108,7 @@ final class AttentionFusion {
                 program.withOperations(operations).withOutputs(this::ofCopy).withSize(size));
     }
 
-    /** One plain attention of the program. Methods return false if an operator is not as the pattern says. */
+    /** One plain attention of the program. Methods return false if an operator differs from the pattern. */
     private final class PlainAttentionMatch {
         private final Operation softmax;
         private final View scores;
@@ -179,7 +182,7 @@ final class AttentionFusion {
                     && last(k) == last(q);
         }
 
-        /** Matches what reads the probabilities: the output alone, or also the backward pass. */
+        /** Matches the readers of the probabilities: the output, and the backward pass if there is one. */
         private boolean matchesUsesOfP() {
             ProgramValue p = softmax.output();
             List<Operation> uses = uses(p);
@@ -382,7 +385,7 @@ final class AttentionFusion {
         return operation.output().layout().dtype();
     }
 
-    /** Returns the matrices of which a view is a cast or copy in the same order of elements. */
+    /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
     private View beforeCasts(View view) {
         Operation copy = producer(view);
         boolean isCast = isCopy(copy)
@@ -416,7 +419,7 @@ final class AttentionFusion {
         return uses.size() == 1 && uses.get(0) == reader;
     }
 
-    /** Returns what a view reads before it was copied, and with casts also before it was cast. */
+    /** Returns the view of which a view is a copy, or with {@code throughCasts} also a cast; or the view itself. */
     private View source(View view, boolean throughCasts) {
         Operation copy = producer(view);
         if (!isCopy(copy) || !throughCasts && is(copy, "_to_copy")) {
@@ -447,7 +450,7 @@ final class AttentionFusion {
         return values.stream().map(View::new).toList();
     }
 
-    /** Runs an operator to see the layouts of its results. */
+    /** Runs an operator on zeros to determine the layouts of its results. */
     private List<Layout> resultsOf(CallLayouts call) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -476,8 +479,8 @@ final class AttentionFusion {
     }
 
     /**
-     * Returns an operation that reads moved results. It reads the copies, or directly what they are copies of where the
-     * layout of its own result does not depend on the strides of its arguments.
+     * Returns an operation that reads moved results. It reads the copies, or their sources if the layout of its own
+     * result does not depend on the strides of its arguments.
      */
     private Operation relocated(Operation operation) {
         if (operation.reads().stream().noneMatch(view -> moved.containsKey(view.value()))) {
@@ -548,10 +551,10 @@ final class AttentionFusion {
     }
 
     /**
-     * Returns the view of a source that reads what a view reads of a copy.
+     * Returns the view of a source that reads the same elements as a view of its copy.
      *
      * @param copy the layout of the copy
-     * @param source as it was copied, in the copy's shape
+     * @param source the view that was copied, in the copy's shape
      * @return null if a dimension of the view goes through several dimensions of the copy
      */
     private static View composed(View view, Layout copy, View source) {

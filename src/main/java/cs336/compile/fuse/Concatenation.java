@@ -21,8 +21,8 @@ record Concatenation(int dim) implements Operator {
     /** A matrix, as a part of the row-major matrix {@code whole}. */
     record MatrixPart(ProgramValue whole, long offset, long rowLength, long wholeRowLength) {
         /**
-         * Returns the layout in which the whole matrix has the elements of a view of the separate part, or null if no
-         * strides describe them.
+         * Returns the layout in the whole matrix that reads the same elements as a view of the separate matrix, or null
+         * if no strides describe it.
          *
          * @param view a view of a row-major matrix, in which the first element of the matrix has the offset
          *     {@code start}
@@ -47,14 +47,16 @@ record Concatenation(int dim) implements Operator {
                     : null;
         }
 
-        /** Returns the view of the whole matrix instead of a view of the separate part, or null. */
+        /**
+         * Returns the view of the whole matrix that reads the same elements as a view of the separate matrix, or null.
+         */
         View of(View view) {
             Layout layout = of(view.layout(), view.value().layout().offset());
             return layout == null ? null : new View(whole, layout);
         }
     }
 
-    /** Returns where matrices of these layouts are in the concatenated matrix. */
+    /** Returns the positions of matrices with these layouts in the concatenated matrix. */
     List<MatrixPart> parts(ProgramValue whole, List<Layout> layouts) {
         List<MatrixPart> parts = new ArrayList<>();
         long wholeRowLength = whole.layout().shape()[1];

@@ -17,12 +17,12 @@ import java.util.PriorityQueue;
 import java.util.Set;
 
 /**
- * The pass that joins pointwise operations and reductions to groups, each of which becomes one kernel.
+ * The pass that joins pointwise operations and reductions into groups, each of which becomes one kernel.
  *
  * <p>In program order, each operation joins the latest group that it reads from, or that reads the same tensor, if the
- * kernel's iterations fit and no operation outside of the group would have to run in its middle. Then a value that a
- * group reads from another group is recomputed in the reader if that moves fewer bytes: those of the load, and a part
- * of those of the store. So the rule decides what a backward pass recomputes and what the forward pass saves.
+ * kernel's iterations fit and no operation outside of the group would have to run in its middle. Afterwards a group
+ * recomputes a value of another group if that moves fewer bytes than the load of the value and its share of the store.
+ * This rule decides what a backward pass recomputes and what the forward pass saves.
  *
  * <p>Operations that compute operands of the same {@link Concatenation} join each other too. If one group computes all
  * of them, its kernel stores them where they are in the result, and the concatenation takes no kernel of its own.
@@ -76,7 +76,7 @@ final class Fusion {
         destinations = destinations(program);
     }
 
-    /** Returns the values that only the operands of one concatenation depend on. */
+    /** Returns for each value that is only used to compute operands of one concatenation, this concatenation. */
     private static Map<ProgramValue, Operation> destinations(Program program) {
         Map<ProgramValue, Operation> destinations = new HashMap<>();
         Map<ProgramValue, Integer> uses = new HashMap<>();
@@ -289,7 +289,7 @@ final class Fusion {
         return true;
     }
 
-    /** Returns whether a value is computed from nothing. */
+    /** Returns whether a value is computed without inputs, like the result of {@code arange}. */
     private boolean isIndex(ProgramValue value) {
         Node producer = producers.get(value);
         return producer != null
@@ -370,7 +370,7 @@ final class Fusion {
         }
     }
 
-    /** Returns the kernel of a group, or nothing if nothing reads its results any more. */
+    /** Returns the kernel of a group, or nothing if no operation reads its results. */
     private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
         List<Operation> folded = concatenations.getOrDefault(node, List.of());
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()

@@ -94,7 +94,7 @@ final class FusionGroup {
         return members;
     }
 
-    /** Returns what a value of this group is computed for; null for a value from outside. */
+    /** Returns the level of a value of this group; null for a value from outside. */
     Level level(ProgramValue value) {
         return levels.get(value);
     }

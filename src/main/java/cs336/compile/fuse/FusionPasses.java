@@ -85,7 +85,7 @@ public final class FusionPasses {
         return kernels;
     }
 
-    /** Returns the CUDA source of each generated kernel of a fused program, by the number of its first result. */
+    /** Returns the CUDA source of each generated kernel of a fused program, by the name of its first result. */
     public static Map<String, String> sources(Program fused) {
         Map<String, String> sources = new LinkedHashMap<>();
         for (Operation operation : fused.operations()) {

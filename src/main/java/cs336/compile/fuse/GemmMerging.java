@@ -37,13 +37,14 @@ import org.bytedeco.pytorch.global.torch;
  * <p>The operands must become adjacent in memory for fewer bytes than the pass saves. It concatenates
  *
  * <ul>
- *   <li>constants that are adjacent already, such as the 16-bit weights of an optimizer, for nothing;
+ *   <li>constants that are adjacent already, such as the 16-bit weights of an optimizer, without a copy;
  *   <li>results of pointwise operations that only matrix multiplications read: the generated kernel stores them next to
  *       each other;
  *   <li>with a copy, gradients Gᵢ that are other results, if they are fewer than half of the operands.
  * </ul>
  *
- * <p>Weights in fp32 are parameters with their own storage, so only the gradients of their weights are merged.
+ * <p>Parameters in fp32 have separate storages, so only the matrix multiplications that compute their gradients are
+ * merged.
  */
 final class GemmMerging {
     private static final int ROWS = 0;
@@ -184,7 +185,7 @@ final class GemmMerging {
 
     // ---- merging
 
-    /** X · Wᵢᵀ. */
+    /** Merges X · Wᵢᵀ for all i. */
     private void mergeProjections(List<Operation> gemms) {
         List<View> weights =
                 gemms.stream().map(gemm -> transposed(operand(gemm, RIGHT))).toList();
@@ -206,7 +207,7 @@ final class GemmMerging {
         place(inOrder(gemms, weights, all.parts), merged, COLUMNS);
     }
 
-    /** Gᵢᵀ · X. */
+    /** Merges Gᵢᵀ · X for all i. */
     private void mergeWeightGradients(List<Operation> gemms) {
         List<View> gradients =
                 gemms.stream().map(gemm -> transposed(operand(gemm, LEFT))).toList();
@@ -240,7 +241,7 @@ final class GemmMerging {
         }
     }
 
-    /** G₁ · W₁ + G₂ · W₂ + …. */
+    /** Merges G₁ · W₁ + G₂ · W₂ + …. */
     private void mergeSum(Operation root, List<Operation> gemms) {
         List<View> weights = gemms.stream().map(gemm -> operand(gemm, RIGHT)).toList();
         List<View> gradients = gemms.stream().map(gemm -> operand(gemm, LEFT)).toList();
@@ -296,7 +297,7 @@ final class GemmMerging {
         return true;
     }
 
-    /** Puts one matrix multiplication in the place of several. */
+    /** Replaces several matrix multiplications by one. */
     private ProgramValue replace(List<Operation> gemms, View left, View right, long rows, long columns) {
         Operation first = gemms.get(0);
         ProgramValue merged = newValue(Layout.contiguous(first.output().layout().dtype(), new long[] {rows, columns}));
@@ -322,7 +323,7 @@ final class GemmMerging {
         }
     }
 
-    /** Returns the elements of a list in the order in which the elements of another one at the same index are. */
+    /** Returns a list permuted as {@code ordered} permutes the keys. */
     private static <T> List<T> inOrder(List<T> list, List<View> keys, List<View> ordered) {
         return ordered.stream().map(key -> list.get(keys.indexOf(key))).toList();
     }

@@ -3,7 +3,7 @@ package cs336.compile.fuse;
 /**
  * A kernel that fusion generated.
  *
- * @param name the first value that it computes
+ * @param name the name of the first value that it computes
  * @param operations the pointwise operations and reductions that it joins
  * @param bytesSeparately the bytes that these operations would read and write as one kernel each
  * @param bytesMoved the bytes that the kernel reads and writes

@@ -22,8 +22,8 @@ import java.util.stream.Collectors;
  *
  * <p>A group without reductions is one row: each thread computes VEC consecutive elements. In a group with reductions
  * over columns, THREADS threads compute a row and hold their elements of each loaded tensor in registers, so that every
- * tensor is read once. Expressions that several passes over the row need are computed again in each pass. Sums over
- * rows are sums of the rows of a block, which a second kernel adds.
+ * tensor is read once. Expressions that several passes over the row need are recomputed in each pass. For sums over
+ * rows, each block stores the sums of its rows, and a second kernel adds the sums of all blocks.
  */
 final class KernelEmitter {
     /**
@@ -197,7 +197,9 @@ final class KernelEmitter {
         line("        " + partial + "column] = total<BLOCK_ROWS>(&" + shared + "[0][column], COLUMNS);");
     }
 
-    /** Each thread adds up VEC columns of some rows; the threads with the same columns are added in shared memory. */
+    /**
+     * Emits a kernel whose threads each sum VEC columns over some rows; shared memory adds threads of the same columns.
+     */
     private EmittedKernel columnKernel() {
         long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
         long wanted = Math.max(1, COLUMN_BLOCKS / tiles);
@@ -382,7 +384,7 @@ final class KernelEmitter {
                         .allMatch(digit -> digit.place() >= group.columns() || digit.stride() == 0);
     }
 
-    /** Returns how a member reads a view from outside, by the element of the group. */
+    /** Returns the load by which a member reads a view from outside of the group. */
     private Load loadOf(Operation member, View view) {
         Access access = Access.of(member, view);
         boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
@@ -483,7 +485,7 @@ final class KernelEmitter {
 
     // ---- arithmetic
 
-    /** Finds after how many reductions, one after the other, a member can be computed. */
+    /** Determines the number of sequential reductions after which a member's value exists. */
     private void findDepth(Operation member) {
         int depth = member.reads().stream()
                 .mapToInt(view -> depths.getOrDefault(view.value(), 0))

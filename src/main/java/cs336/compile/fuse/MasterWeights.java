@@ -22,8 +22,9 @@ public interface MasterWeights {
     /**
      * Returns copies that the optimizer keeps up to date. Those that it creates for this call are adjacent in memory.
      *
-     * @param names of tensors that the step reads
-     * @return null if one of them is no parameter of the optimizer, or has no copy in this dtype
+     * @param names names of the tensors that the step reads
+     * @return the copies in the order of the names; null if one of them is no parameter of the optimizer, or has no
+     *     copy in this dtype
      */
     List<Tensor> copies(List<String> names, DType dtype);
 

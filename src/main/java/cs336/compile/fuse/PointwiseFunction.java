@@ -8,7 +8,7 @@ import org.bytedeco.pytorch.global.torch;
 
 /** A function of numbers that a {@link PointwiseOperator} operation applies to each element. */
 enum PointwiseFunction {
-    /** Its argument; converts it to the dtype of the result. */
+    /** The argument, converted to the dtype of the result. */
     CAST("%1$s", x -> x[0]),
     ADD("%1$s + %2$s", x -> x[0].add(x[1])),
     SUB("%1$s - %2$s", x -> x[0].sub(x[1])),

@@ -21,7 +21,8 @@ import org.bytedeco.pytorch.global.torch;
  * the shape of the output, or numbers. It computes in fp32, in fp64 if a tensor is fp64, or in int64 if there are only
  * integers, and rounds once to the output's dtype.
  *
- * @param device where the output is
+ * @param function the function of one element of each argument
+ * @param device the device of the output
  */
 record PointwiseOperator(PointwiseFunction function, Device device) implements Operator {
     private static final double MAX_EXACT = 1L << 53; // up to which doubles represent all integers

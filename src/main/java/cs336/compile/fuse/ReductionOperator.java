@@ -19,9 +19,9 @@ import org.bytedeco.pytorch.global.torch;
  * An operator that reduces dimensions of its argument. It accumulates in fp32, or in fp64 for fp64, and rounds the
  * result once.
  *
- * @param kind how two elements are combined
+ * @param kind the operation that combines two elements
  * @param dims the reduced dimensions of the argument, ascending
- * @param device where the output is
+ * @param device the device of the output
  */
 record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) implements Operator {
     enum ReductionKind {

@@ -56,9 +56,9 @@ final class Simplification {
     }
 
     /**
-     * Lets operations read the source of a cast if that loses nothing: of a cast from a narrow to a wide dtype, which
-     * is exact, if the reader is a pointwise operation or a reduction; and of a copy in the same layout for all
-     * readers.
+     * Lets operations read the source of a cast or copy instead of its result. Pointwise operations and reductions read
+     * the source of a cast to a wider dtype, which is exact. All operations read the source of a copy in the same
+     * layout.
      */
     static Program withFoldedCasts(Program program) {
         Set<ProgramValue> overwritten = overwritten(program);
@@ -180,7 +180,7 @@ final class Simplification {
         return withoutDeadOperations(read.withConstants(constants).withSize(size));
     }
 
-    /** Returns the outputs before their casts to a wider dtype. */
+    /** Removes casts of outputs to a wider dtype, so that these outputs keep the narrow one. */
     static Program withNarrowOutputs(Program program) {
         Map<ProgramValue, View> widened = new HashMap<>();
         for (Operation operation : program.operations()) {
@@ -197,7 +197,7 @@ final class Simplification {
                 output -> output.isWhole() ? widened.getOrDefault(output.value(), output) : output));
     }
 
-    /** Returns the argument of a cast, or null if the operation is none. */
+    /** Returns the argument of a cast, or null if the operation is not a cast. */
     private static View castSource(Operation operation) {
         return PointwiseOperator.applies(PointwiseFunction.CAST, operation)
                         && operation.arguments().get(0) instanceof View from

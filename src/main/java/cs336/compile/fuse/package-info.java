@@ -1,9 +1,11 @@
 /**
- * Passes that turn a recorded program into one with few generated kernels. Read in the order of the passes:
- * {@link cs336.compile.fuse.FusionPasses} lists them, {@code AttentionFusion} replaces plain attention,
- * {@code Lowering} rewrites operators as pointwise operations and reductions, {@code Simplification} removes what is
- * not needed, {@code GemmMerging} runs matrix multiplications with a common operand as one, {@code Fusion} forms groups
- * of operations, and {@code KernelEmitter} writes the CUDA source of a group.
+ * Passes that turn a recorded program into one with few generated kernels.
+ *
+ * <p>Read in the order of the passes: {@link cs336.compile.fuse.FusionPasses} lists them, {@code AttentionFusion}
+ * replaces plain attention, {@code Lowering} rewrites operators as pointwise operations and reductions,
+ * {@code Simplification} removes unnecessary operations, {@code GemmMerging} runs matrix multiplications with a common
+ * operand as one, {@code Fusion} forms groups of operations, and {@code KernelEmitter} writes the CUDA source of a
+ * group.
  *
  * <p>May use {@code compile.trace}, and the packages that it may use.
  */

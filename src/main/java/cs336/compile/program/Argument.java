@@ -11,16 +11,16 @@ public sealed interface Argument {
     /**
      * A tensor.
      *
-     * @param value what it reads
-     * @param layout how it reads it
+     * @param value the value that is read
+     * @param layout the layout in which the value is read
      */
     record View(ProgramValue value, Layout layout) implements Argument {
-        /** Creates a view that reads a value as it is. */
+        /** Creates a view that reads a value in the value's own layout. */
         public View(ProgramValue value) {
             this(value, value.layout());
         }
 
-        /** Returns whether the view reads the value as it is. */
+        /** Returns whether the view reads the value in the value's own layout. */
         public boolean isWhole() {
             return layout.equals(value.layout());
         }
@@ -40,7 +40,7 @@ public sealed interface Argument {
     }
 
     /**
-     * Anything that is not a tensor.
+     * An argument that is not a tensor.
      *
      * @param value a {@code Long}, {@code Double}, {@code Boolean}, {@code String}, {@code long[]}, or null for None;
      *     the text of an object of another class

@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.OperatorHandle;
  *
  * @param size int64 list
  * @param stride int64 list, in elements
- * @param offset int64, in elements from the begin of the storage
+ * @param offset int64, in elements from the start of the storage
  */
 record BoxedView(IValue size, IValue stride, IValue offset) {
     private static final OperatorHandle AS_STRIDED = handle();
@@ -49,7 +49,7 @@ record BoxedView(IValue size, IValue stride, IValue offset) {
     /**
      * Puts the view of a tensor on a stack.
      *
-     * @param tensor whose storage offset is that of its value's layout
+     * @param tensor a tensor whose storage offset is that of its value's layout
      * @param work an empty stack, which is empty again afterwards
      * @param stack receives the view at {@code index}
      */

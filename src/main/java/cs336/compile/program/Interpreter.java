@@ -22,8 +22,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Runs a program operation by operation through PyTorch's dispatcher, below autograd. Each tensor is freed after the
- * last operation that reads it.
+ * An interpreter that runs the operations of a program through PyTorch's dispatcher, below autograd. Each tensor is
+ * freed after the last operation that reads it.
  */
 public final class Interpreter {
     private static final int COMPLEX = 2; // reals per complex number
@@ -36,7 +36,7 @@ public final class Interpreter {
      * its value, otherwise null.
      */
     private final List<BoxedView[]> views = new ArrayList<>();
-    /** Those that no run uses. */
+    /** The memories that no run uses at present. */
     private final Deque<RunMemory> memories = new ArrayDeque<>();
     /** For each operation, the storages that no later operation reads, by the id of their first value. */
     private final List<List<Integer>> lastUses = new ArrayList<>();
@@ -112,7 +112,7 @@ public final class Interpreter {
             memory.begin(inputs);
         }
 
-        /** Runs the next operations, up to but without that of index {@code end}. */
+        /** Runs the remaining operations before index {@code end}. */
         public void advance(int end) {
             try (var below = new AutoDispatchBelowADInplaceOrView();
                     var noGrad = NoGrad.open()) {
@@ -149,8 +149,8 @@ public final class Interpreter {
     }
 
     /**
-     * The tensors of one run by the id of their value, boxed. A native object for each of them exists once and is used
-     * by all runs, because creating one takes the host as long as a small operator.
+     * The boxed tensors of one run, by the id of their value. Later runs reuse the native objects, because creating one
+     * takes the host as long as a small operator.
      */
     private final class RunMemory {
         private final Tensor[] given = new Tensor[program.size()]; // inputs and constants
@@ -273,7 +273,11 @@ public final class Interpreter {
         }
     }
 
-    /** Returns the tensor that reads a value, given in the layout of that value, in the layout of a view. */
+    /**
+     * Returns a tensor in the layout of a view.
+     *
+     * @param tensor the tensor of the view's value, in the layout of the value
+     */
     private static Tensor read(View view, Tensor tensor) {
         Layout have = view.value().layout();
         Layout want = view.layout();

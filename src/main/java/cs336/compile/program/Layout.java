@@ -6,7 +6,7 @@ import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The way in which a tensor reads a storage: element (i₀, i₁, …) is at offset + Σ iₖ · strides[k].
+ * The layout of a tensor in its storage: element (i₀, i₁, …) is at offset + Σ iₖ · strides[k].
  *
  * @param dtype the element type
  * @param shape the sizes of the dimensions
@@ -117,7 +117,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
         return new Layout(dtype, newShape, newStrides, offset, conjugated);
     }
 
-    /** Returns this layout broadcast to a shape with at least as many dimensions, by strides of 0. */
+    /**
+     * Returns this layout broadcast to a shape with at least as many dimensions, by strides of 0.
+     *
+     * @throws IllegalArgumentException if a size is neither 1 nor that of the shape
+     */
     public Layout broadcastTo(long[] wide) {
         long[] newStrides = new long[wide.length];
         int added = wide.length - shape.length;

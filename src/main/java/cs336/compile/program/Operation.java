@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.DispatchKeySet;
 /**
  * One call of an operator in a program.
  *
- * @param operator what it computes
+ * @param operator the operator that is called
  * @param arguments all arguments of the operator's schema, in order
  * @param outputs the new storages among the results, with lists flattened; null for a result that is a view of an
  *     argument or is undefined
@@ -29,7 +29,7 @@ public record Operation(
         DispatchKeySet keys,
         String source) {
 
-    /** Returns a new operation that writes nothing in place. */
+    /** Creates an operation that writes nothing in place. */
     public static Operation of(Operator operator, List<? extends Argument> arguments, ProgramValue... outputs) {
         return new Operation(operator, List.copyOf(arguments), List.of(outputs), List.of(), null, "");
     }
@@ -73,7 +73,7 @@ public record Operation(
         return new Operation(operator, others, outputs, overwrites, keys, source);
     }
 
-    /** Returns this operation with each of its tensors read through the result of a function. */
+    /** Returns this operation with each of its views replaced by the function's result for the view. */
     public Operation withViews(UnaryOperator<View> change) {
         List<Argument> changed = new ArrayList<>();
         for (Argument argument : arguments) {

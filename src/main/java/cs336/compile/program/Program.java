@@ -17,11 +17,11 @@ import org.bytedeco.pytorch.Tensor;
  * received or that earlier operations created.
  *
  * @param inputs the values that each call provides, in the order of the function's inputs
- * @param constants the tensors of the process that the program reads or writes besides, such as parameters; the program
+ * @param constants the tensors besides the inputs that the program reads or writes, such as parameters; the program
  *     owns these tensor objects, but not their storage
- * @param operations in the order of execution
- * @param outputs what the function returns; null for a result that does not exist
- * @param size more than the largest id of a value
+ * @param operations the operations in the order of execution
+ * @param outputs the results of the function; null for one that does not exist
+ * @param size an upper bound of the ids of all values, exclusive
  */
 public record Program(
         List<ProgramValue> inputs,
@@ -108,14 +108,14 @@ public record Program(
         return new Program(inputs, others, operations, outputs, size);
     }
 
-    /** Returns this program with each of its outputs read through the result of a function. */
+    /** Returns this program with each output replaced by the function's result for it. */
     public Program withOutputs(UnaryOperator<View> change) {
         List<View> changed = new ArrayList<>();
         outputs.forEach(view -> changed.add(view == null ? null : change.apply(view)));
         return new Program(inputs, constants, operations, changed, size);
     }
 
-    /** Returns this program for more values. */
+    /** Returns this program with another exclusive upper bound of value ids. */
     public Program withSize(int newSize) {
         return new Program(inputs, constants, operations, outputs, newSize);
     }

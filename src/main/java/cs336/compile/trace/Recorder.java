@@ -41,8 +41,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.Tag;
 
 /**
- * Records what a function of tensors computes, as a {@link Program}. The function runs once, as it would without the
- * recording.
+ * A recorder of functions of tensors. The function runs once, as it would without the recording, and the operators that
+ * it calls become a {@link Program}.
  *
  * <p>Tensors are identified by their storage, since autograd creates tensor objects without calling an operator. A view
  * is therefore no operation: operations read storages through a {@link Layout}.
@@ -97,7 +97,7 @@ public final class Recorder implements OperatorListener {
             if (results.get() == null) {
                 throw new UnrecordableException("it returns null instead of an array", "");
             }
-            Tensor[] own = results.get().clone(); // handles of their own, because the function may return an input
+            Tensor[] own = results.get().clone(); // separate handles, because the function may return an input
             for (int i = 0; i < own.length; i++) {
                 if (own[i] != null && !own[i].defined()) {
                     throw new UnrecordableException("output " + i + " is an undefined tensor", "");
@@ -214,7 +214,9 @@ public final class Recorder implements OperatorListener {
                 : value.tagKind().getString();
     }
 
-    /** Returns how an operation reads a tensor. A tensor that no operation returned is a constant of the program. */
+    /**
+     * Returns the view by which an operation reads a tensor. A tensor that no operation returned becomes a constant.
+     */
     private View view(Tensor tensor, Object user) {
         if (tensor.is_neg()) {
             throw new UnrecordableException("a lazily negated tensor cannot be recorded", source());

@@ -2,7 +2,7 @@ package cs336.compile.trace;
 
 import org.bytedeco.pytorch.Tensor;
 
-/** A function of tensors. What it computes may depend on dtypes, shapes and strides, but not on elements. */
+/** A function of tensors whose operations depend on dtypes, shapes and strides of its inputs, but not on elements. */
 @FunctionalInterface
 public interface TensorFunction {
     /**

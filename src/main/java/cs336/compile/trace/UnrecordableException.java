@@ -1,6 +1,9 @@
 package cs336.compile.trace;
 
-/** Thrown if a function of tensors cannot be recorded as a program; the message names the operator and its source. */
+/**
+ * The exception for a function of tensors that cannot be recorded as a program; the message names the operator and its
+ * source.
+ */
 public final class UnrecordableException extends IllegalStateException {
     private static final long serialVersionUID = 1;
 

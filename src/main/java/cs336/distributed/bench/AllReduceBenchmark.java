@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A timer of all-reduces of float32 tensors. Every rank runs it.
+ * A benchmark of all-reduces of float32 tensors. Every rank runs it.
  *
  * <p><b>Protocol.</b> The first warm-up step connects the ranks. Before each timed all-reduce the tensor is refilled,
  * the ranks synchronise with an all-reduce of one element, and each rank synchronises its device. The measured time
@@ -87,7 +87,7 @@ public final class AllReduceBenchmark {
         return Arrays.stream(group.max(ms)).boxed().toList();
     }
 
-    /** Returns this rank's time per all-reduce, in milliseconds, of several that run back to back. */
+    /** Returns this rank's mean time of {@code repeat} all-reduces that run back to back, in milliseconds. */
     private double once(Tensor tensor, int repeat) {
         try (var scope = MemoryScope.open()) {
             tensor.fill_(new Scalar(group.rank() + 1.0));

@@ -30,7 +30,10 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
         }
     }
 
-    /** Returns a plan of 5 + 20 steps for each size, or of as many as fit into one second, that stores nothing. */
+    /**
+     * Returns a plan that stores nothing: 5 untimed and 20 timed steps of each size, or fewer if they exceed one
+     * second.
+     */
     public static AllReducePlan of(Long... bytes) {
         return new AllReducePlan(List.of(bytes), 5, 20, 1, 0, null);
     }

@@ -61,7 +61,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 .count();
     }
 
-    /** Opens rank 0's file and, on GPUs, records how they are linked. */
+    /** Opens rank 0's file and, on GPUs, records the links between them. */
     private static MeasurementStore open(ProcessGroup group, MeasurementFile storage) throws IOException {
         MeasurementStore store = MeasurementStore.of(storage, group.device(), Device.cudaCount());
         System.out.println("into " + store.path());

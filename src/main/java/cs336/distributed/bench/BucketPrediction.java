@@ -38,7 +38,7 @@ import tech.tablesaw.api.Table;
  * @param buckets number of buckets
  * @param lastMb size of the last bucket in MB
  * @param predicted prediction in ms, with the times of separate all-reduces
- * @param slowed prediction in ms if all-reduces during the backward pass are slower, as in the recorded step
+ * @param slowed prediction in ms with all-reduces that are slowed by the backward pass, as in the recorded step
  * @param measured measured median in ms
  */
 public record BucketPrediction(
@@ -133,7 +133,7 @@ public record BucketPrediction(
                 gradients, gigabyte.in(allReduces(numbers, 2).at(gigabyte)), Seconds.ms(ms / more));
     }
 
-    /** Stores the predictions for two and four GPUs and the best bucket of equal size. */
+    /** Stores the predictions for two and four GPUs and the optimum number of equal buckets. */
     static void store(MeasurementQuery numbers, CalculatedResults results) throws IOException {
         for (int processes : new int[] {2, 4}) {
             for (BucketPrediction p : of(numbers, processes)) {
@@ -169,7 +169,8 @@ public record BucketPrediction(
     }
 
     /**
-     * Returns the time of all-reduces that overlap with computation, divided by that of one after the backward pass.
+     * Returns the time of all-reduces that overlap with computation, divided by that of an all-reduce after the
+     * backward pass.
      */
     private static double slowdown(MeasurementQuery numbers) {
         return numbers.quantity(RECORDED.formatted("bucketed")).value()

@@ -23,13 +23,13 @@ import java.util.List;
  * and all ranks load the last one. The data is an endless sequence of random token sequences; in each step, rank r of n
  * takes the r-th of the next n batches.
  *
- * <p>A checkpoint has the state of all ranks in the form of an optimizer without shards. It may therefore be resumed in
- * another mode and with another number of ranks, which continue at the same position of the data. With the same mode
- * and number of ranks on the CPU, a resumed run equals an uninterrupted one bit for bit.
+ * <p>A checkpoint contains the state of all ranks in the form of an optimizer without shards. It may therefore be
+ * resumed in another mode and with another number of ranks, which continue at the same position of the data. With the
+ * same mode and number of ranks on the CPU, a resumed run equals an uninterrupted one bit for bit.
  */
 public final class CheckpointedTraining
         implements RankProgram<CheckpointedTraining.TrainingJob, CheckpointedTraining.TrainingEnd> {
-    /** Options of measurements, which have no effect on a training run. */
+    /** Options of the benchmarks, which have no effect on a training run. */
     static final String[] BENCHMARK_OPTIONS = {
         "--warmup", "--rounds", "--round", "--output", "--machine", "--problem", "--again", "--allow-dirty"
     };
@@ -47,9 +47,9 @@ public final class CheckpointedTraining
     public record TrainingJob(Case setup, int steps, CheckpointSettings checkpoints) implements Serializable {}
 
     /**
-     * The end of the training.
+     * The result of a training run.
      *
-     * @param first number of steps before the checkpoint from which it continued, 0 without one
+     * @param first step of the checkpoint from which the training continued; 0 without one
      * @param loss mean loss of all ranks in the last step; NaN if no step was left
      */
     public record TrainingEnd(long first, double loss) implements Serializable {}
@@ -57,7 +57,7 @@ public final class CheckpointedTraining
     /**
      * Returns the training that the options of a command describe.
      *
-     * @param cases the models and modes that they select
+     * @param cases the selected models and modes
      * @throws IllegalArgumentException if there are several, or ranks do not have the same parameters in this mode
      */
     static TrainingJob job(List<Case> cases, int steps, CheckpointSettings checkpoints) {
@@ -68,15 +68,15 @@ public final class CheckpointedTraining
         String mode = RankCase.of(cases.get(0)).mode();
         if (mode.equals(DdpBenchmark.NONE) || mode.equals(ShardMode.UNSYNCHRONISED.toString())) {
             throw new IllegalArgumentException(
-                    "--mode " + mode + " has no effect with --checkpoint: its ranks do not train the same model");
+                    "--mode " + mode + " cannot be used with --checkpoint: its ranks do not train the same model");
         }
         return new TrainingJob(cases.get(0), steps, checkpoints);
     }
 
     /**
-     * Trains on the ranks of a launcher, and prints where the training started and ended.
+     * Trains on the ranks of a launcher, and prints the first and the last step.
      *
-     * @param out null if another process prints it
+     * @param out null if another process prints them
      */
     static void train(Launcher launcher, TrainingJob job, PrintWriter out) throws InterruptedException {
         TrainingEnd end = launcher.run(CheckpointedTraining.class, job).get(0);
@@ -88,7 +88,9 @@ public final class CheckpointedTraining
     private static void print(TrainingEnd end, TrainingJob job, PrintWriter out) {
         String folder = job.checkpoints.folder();
         if (end.first >= job.steps) {
-            out.printf("%s: nothing is left of --steps %d after step %d%n", folder, job.steps, end.first);
+            out.printf(
+                    "%s: no steps left: the last checkpoint is of step %d, and --steps is %d%n",
+                    folder, end.first, job.steps);
         } else {
             out.printf("trained from step %d to %d; checkpoints are in %s%n", end.first, job.steps, folder);
         }

@@ -55,7 +55,11 @@ final class CommunicationVolume {
         sentAfter = SentBytes.of(group);
     }
 
-    /** Sets the metrics of so many steps, after {@link #stop}; all ranks call it. */
+    /**
+     * Sets the metrics, after {@link #stop}. All ranks call it.
+     *
+     * @param steps number of steps between start and stop
+     */
     void addTo(SampleCollector samples, int steps) {
         long handed = traffic.values().stream()
                 .flatMap(each -> each.byOperation().values().stream())

@@ -107,7 +107,7 @@ record DataParallelTraining(
     /**
      * Checks that nodes have equally many ranks, whose numbers are consecutive.
      *
-     * @param ranks by rank: the rank on its node, and the number of ranks on that node
+     * @param ranks for each rank, its local rank on its node, and the number of ranks on that node
      */
     static void requireEqualNodes(List<int[]> ranks) {
         int size = ranks.get(0)[1];
@@ -116,7 +116,7 @@ record DataParallelTraining(
             int localSize = ranks.get(rank)[1];
             if (localSize != size) {
                 throw new IllegalArgumentException("mode hsdp needs the same number of ranks on each node, not " + size
-                        + " on that of rank 0 and " + localSize + " on that of rank " + rank);
+                        + " on the node of rank 0 and " + localSize + " on the node of rank " + rank);
             }
             if (localRank != rank % size) {
                 throw new IllegalArgumentException("mode hsdp needs consecutive ranks on each node, as with srun"

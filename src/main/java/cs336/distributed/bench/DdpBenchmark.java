@@ -57,7 +57,7 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         return caseOf(c, StepExecution.EAGER);
     }
 
-    /** Returns the case of a training setup whose steps run in this way. */
+    /** Returns the case of a training setup with an execution of its steps. */
     static Case caseOf(RankCase c, StepExecution execution) {
         var metrics = new ArrayList<Metric>(List.of(TOTAL));
         if (execution == StepExecution.EAGER) {
@@ -143,9 +143,9 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         store.put(c, samples);
     }
 
-    /** The way in which a rank runs the steps of a data-parallel training. */
+    /** The execution of a rank's data-parallel training steps. */
     enum StepExecution {
-        /** Operator by operator; autograd starts the collectives. */
+        /** Operator by operator. */
         EAGER,
         /** As a compiled step; the host starts the collectives between its CUDA graphs. */
         COMPILED_STEP,

@@ -66,7 +66,7 @@ final class DdpTraining implements AutoCloseable {
      *
      * @param ddp null without communication
      * @param compiled null for eager steps
-     * @param compiledOptimizer of the compiled step, which may store 16-bit copies of the weights
+     * @param compiledOptimizer optimizer of the compiled step, which may store 16-bit copies of the weights
      */
     record WrappedModel(DistributedDataParallel ddp, CompiledStep compiled, Optimizer compiledOptimizer)
             implements AutoCloseable {
@@ -116,7 +116,7 @@ final class DdpTraining implements AutoCloseable {
 
     /**
      * Returns the times of each timed step in milliseconds: its phases, then the measured wall time of the whole step.
-     * All phases of a compiled step are in the first one.
+     * For a compiled step the first phase is the whole step.
      */
     List<double[]> times(WrappedModel wrapped, TrainingPlan plan) {
         var times = new ArrayList<double[]>();

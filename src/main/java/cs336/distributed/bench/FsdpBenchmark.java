@@ -32,7 +32,7 @@ import java.util.stream.IntStream;
  * the backward pass until the gradients are averaged), {@code update} (the optimizer's step), and {@code total}, their
  * sum.
  *
- * <p><b>Traces.</b> If they are requested, {@link StepTraces} records further steps of each case.
+ * <p><b>Traces.</b> On request {@link StepTraces} records further steps of each case.
  *
  * <p><b>Communication</b> per step: {@code handed}, {@code least-sent} and {@code sent}, see
  * {@link CommunicationVolume}.
@@ -45,8 +45,9 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
             DataParallelTraining.UPDATE);
     private static final String INITIALIZATION = "initialization";
     /**
-     * In the first steps. AdamW's first update has the size of the learning rate for each element, even if its gradient
-     * is a rounding error; with a small one the losses of different implementations stay comparable.
+     * The learning rate of the first steps. AdamW's first update has the size of the learning rate for each element,
+     * even if its gradient is a rounding error. With a small rate the losses of different implementations stay
+     * comparable.
      */
     private static final double FIRST_LEARNING_RATE = 1e-5;
 
@@ -114,8 +115,8 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
     }
 
     /**
-     * Trains three steps, and measures the memory of the second one. The first one allocates what stays, such as
-     * moments and workspaces of libraries.
+     * Trains three steps, and measures the memory of the second one. The first one allocates memory that stays
+     * allocated, such as moments and workspaces of libraries.
      */
     private static void measureFirstSteps(ProcessGroup group, RankCase c, SampleCollector samples) {
         Torch.seed(group.rank());

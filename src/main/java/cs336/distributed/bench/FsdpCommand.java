@@ -58,8 +58,8 @@ public final class FsdpCommand extends LabCommand {
             split = ",",
             paramLabel = "<mode>",
             description = "ddp; zero-1 (sharded optimizer state); fsdp (sharded parameters, gradients and optimizer"
-                    + " state); fsdp-without-prefetch (one gathered unit at once); hsdp (as fsdp within each of several"
-                    + " nodes, replicated across them). Default: all but hsdp",
+                    + " state); fsdp-without-prefetch (one gathered unit at a time); hsdp (as fsdp within each of"
+                    + " several nodes, replicated across them). Default: all but hsdp",
             showDefaultValue = Visibility.NEVER)
     private List<String> modes = List.of("ddp", "zero-1", "fsdp", "fsdp-without-prefetch");
 
@@ -82,9 +82,10 @@ public final class FsdpCommand extends LabCommand {
     @Option(
             names = "--predict",
             paramLabel = "<machine>",
-            description = "train nothing; predict time, communication and memory of the bf16 steps that mode fsdp was"
-                    + " measured with on this machine from other measurements, and store the results as"
-                    + " fsdp_predictions.csv under " + CalculatedResults.ON_PAPER)
+            description =
+                    "train nothing; predict time, communication and memory of the bf16 steps of mode fsdp that were"
+                            + " measured on this machine, from its other measurements, and store the results as"
+                            + " fsdp_predictions.csv under " + CalculatedResults.ON_PAPER)
     private String predicted;
 
     @Mixin

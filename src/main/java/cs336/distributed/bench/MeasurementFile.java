@@ -13,13 +13,13 @@ import java.io.UncheckedIOException;
  *
  * @param folder folder of all machines' measurements, such as {@code data/measurements}
  * @param machine name of the machine's folder in it; null to derive it from the devices
- * @param problem name of the file in that, without the extension
+ * @param problem name of the file in the machine's folder, without the extension
  * @param again whether to repeat cases that are already stored
  */
 public record MeasurementFile(String folder, String machine, String problem, boolean again) implements Serializable {
     /**
-     * Returns the file that the options of a command select, after a check that it can be written, so that nothing is
-     * measured that cannot be stored.
+     * Returns the file that the options of a command select. It is checked to be writable, so that no measurement is
+     * lost.
      *
      * @throws IllegalArgumentException if the devices are GPUs and files differ from the commit, see
      *     {@link StorageOptions#requireClean}

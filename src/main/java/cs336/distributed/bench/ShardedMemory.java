@@ -70,7 +70,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
     private MemoryInventory withBuckets(MemoryInventory inventory) {
         var tensors = new ArrayList<TensorMemory>();
         long bytes = 0;
-        long largest = bucketBytes; // a larger gradient has a bucket of its own
+        long largest = bucketBytes; // a larger gradient has a separate bucket
         for (TensorMemory tensor : inventory.tensors()) {
             if (tensor.purpose() == TensorPurpose.GRADIENTS) {
                 bytes += tensor.bytes();

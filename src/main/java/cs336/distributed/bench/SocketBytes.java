@@ -31,7 +31,7 @@ final class SocketBytes {
         return sent;
     }
 
-    /** Returns 0 if the file descriptor is not a TCP socket. */
+    /** Returns the bytes that a socket has sent; 0 if the file descriptor is not a TCP socket. */
     private static long sent(int descriptor, Memory info) {
         var length = new IntByReference(SIZE_OF_INFO);
         Object[] arguments = {descriptor, IPPROTO_TCP, TCP_INFO, info, length};

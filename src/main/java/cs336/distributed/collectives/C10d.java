@@ -64,7 +64,10 @@ final class C10d {
                 new TensorVector(tensor), new BroadcastOptions().rootRank(root).asyncOp(async));
     }
 
-    /** Tensors are flattened, because c10d ends all ranks if it cannot split the first dimension of the output. */
+    /**
+     * Starts an all-gather. Tensors are flattened, because c10d ends all ranks if it cannot split the first dimension
+     * of the output.
+     */
     Work allGather(Tensor out, Tensor in, boolean async) {
         return group._allgather_base(out.view(-1), in.view(-1), options(async).allGather);
     }
@@ -103,7 +106,7 @@ final class C10d {
                 outs, new TensorVector(in), new GatherOptions().rootRank(root).asyncOp(false));
     }
 
-    /** Tensors are flattened; see {@link #allGather}. */
+    /** Starts a reduce-scatter of flattened tensors; see {@link #allGather}. */
     Work reduceScatter(Tensor out, Tensor in, Reduction reduction, boolean async) {
         return group._reduce_scatter_base(
                 out.view(-1), in.view(-1), options(async).reduceScatter.get(reduction));

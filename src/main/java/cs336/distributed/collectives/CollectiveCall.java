@@ -11,7 +11,8 @@ import org.bytedeco.pytorch.Tensor;
  * The signature of one collective; it must be the same on all ranks.
  *
  * @param operation name with its reduction or root, for example {@code all-reduce (sum)}
- * @param shape of the input of one rank; of the output of one rank in a reduce-scatter
+ * @param dtype the dtype of the tensors
+ * @param shape the shape of one rank's input; in a reduce-scatter, of one rank's output
  */
 public record CollectiveCall(String operation, DType dtype, List<Long> shape) {
     static CollectiveCall of(String operation, Tensor tensor) {
@@ -22,7 +23,7 @@ public record CollectiveCall(String operation, DType dtype, List<Long> shape) {
     /**
      * Creates the signature of a collective of several tensors.
      *
-     * @param tensors of one dtype; the shape is their total number of elements
+     * @param tensors tensors of one dtype; the shape is their total number of elements
      */
     static CollectiveCall of(String operation, List<Tensor> tensors) {
         long elements = tensors.stream().mapToLong(Tensor::numel).sum();

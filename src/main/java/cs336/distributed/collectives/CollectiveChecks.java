@@ -49,7 +49,7 @@ final class CollectiveChecks {
         }
     }
 
-    /** Checks the tensors of a collective of several: at least one, all of one dtype. */
+    /** Checks the tensors of a coalesced collective: at least one, all of one dtype. */
     static void tensors(String name, List<Tensor> tensors, CollectiveBackend backend, Device device) {
         if (tensors.isEmpty()) {
             throw new IllegalArgumentException(name + " must have at least 1 tensor, not 0");
@@ -67,7 +67,7 @@ final class CollectiveChecks {
         }
     }
 
-    /** Checks the tensors of a collective of several pairs: as many of both, at least one, all of one dtype. */
+    /** Checks the pairs of a coalesced collective: lists of the same length, at least one pair, all of one dtype. */
     static void shardsOf(
             String name,
             List<Tensor> wholes,

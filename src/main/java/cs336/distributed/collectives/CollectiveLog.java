@@ -35,7 +35,7 @@ final class CollectiveLog {
     private static final Duration COMPARISON_TIMEOUT = Duration.ofSeconds(1);
 
     private final Rendezvous rendezvous;
-    private final int rank; // in the world, as all ranks here
+    private final int rank; // in the world, like all ranks in this class
     private final List<Integer> others;
     private final String among; // the ranks of a subgroup, as in " of ranks [0, 2]"; empty for all ranks
     private final RecentCalls recent;
@@ -61,7 +61,7 @@ final class CollectiveLog {
         among = rendezvous.isOfSubgroup() ? " of ranks " + text(rendezvous.members()) : "";
     }
 
-    /** Returns a list of ranks, of which long ones are shortened. */
+    /** Returns a list of ranks as text, shortened if it is long. */
     private static String text(List<Integer> ranks) {
         return ranks.size() <= MOST_NAMED_RANKS
                 ? ranks.toString()
@@ -100,7 +100,8 @@ final class CollectiveLog {
     }
 
     /**
-     * Records a call. If it follows the previous call for the first time, waits until all ranks have called the same.
+     * Records a call. If it follows the previous call for the first time, waits until all ranks have called the same
+     * collective.
      *
      * @return the number of the call, from 1
      * @throws CollectiveFailure if another rank calls another collective, or none within the timeout
@@ -169,8 +170,8 @@ final class CollectiveLog {
     }
 
     /**
-     * Returns the first call in which ranks differ, as the end of an error message. Empty if the calls are the same or
-     * no other rank responds. Ranks must call this at about the same time.
+     * Returns the first call that differs between ranks, to be appended to an error message. Empty if the calls are the
+     * same or no other rank responds. Ranks must call this at about the same time.
      */
     synchronized String difference() {
         if (difference == null) {

@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.ProcessGroupGloo;
 import org.bytedeco.pytorch.global.torch_gloo;
 import org.bytedeco.pytorch.gloo.Device;
 
-/** Creates c10d process groups with Gloo. */
+/** A factory of c10d process groups with Gloo. */
 final class Gloo {
     /** Number of threads, and so of concurrent collectives; PyTorch's default. */
     private static final int THREADS = 2;

@@ -8,7 +8,7 @@ import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.global.torch_nccl;
 import org.bytedeco.pytorch.nccl.ProcessGroupNCCL;
 
-/** Creates c10d process groups with NCCL. */
+/** A factory of c10d process groups with NCCL. */
 final class Nccl {
     private Nccl() {}
 

@@ -39,13 +39,14 @@ import org.bytedeco.pytorch.global.torch;
  * stream. The {@code …Async} methods return at once; their collective overlaps with computation until
  * {@link PendingCollective#await()}.
  *
- * <p>Ranks that call different collectives get an exception that names the ranks and the calls, not a hang: see
- * {@link CollectiveLog}.
+ * <p>Every collective throws an {@link IllegalArgumentException} if its tensors are invalid, before anything is sent,
+ * and a {@link CollectiveFailure} if it fails or exceeds the timeout. Ranks that call different collectives do not
+ * hang, but get an exception that names the ranks and the calls: see {@link CollectiveLog}.
  *
  * <p>{@link #split} and {@link #mesh} create subgroups. The ranks of a subgroup are numbered from 0; messages and
- * failures name them by their numbers among all ranks. A failure of a subgroup is one of the whole group, whose
- * launcher or {@link RankWatch} watches the processes. Closing a subgroup does not end the whole group; closing the
- * whole group closes its subgroups.
+ * failures name them by their numbers among all ranks. A failure of a subgroup is also a failure of the whole group,
+ * whose launcher or {@link RankWatch} watches the processes. Closing a subgroup does not end the whole group; closing
+ * the whole group closes its subgroups.
  *
  * @see #join(World, CollectiveBackend, Duration)
  */
@@ -53,7 +54,7 @@ public final class ProcessGroup implements AutoCloseable {
     /** The start of {@link #location} if this rank waits for others. */
     public static final String BLOCKED = "is blocked in ";
 
-    /** The most bytes of the values of all ranks together; a Java array holds 2³¹. */
+    /** The maximum total size of gathered values in bytes; a Java array holds less than 2³¹. */
     private static final int MOST_GATHERED_BYTES = 1 << 30;
 
     /** Groups that must not be garbage collected: freeing them would wait for native threads. */
@@ -107,7 +108,7 @@ public final class ProcessGroup implements AutoCloseable {
      * Joins the group of all ranks through a store at rank 0's port. With NCCL this rank uses the GPU with the index of
      * its local rank, or the only one that it sees; with Gloo the CPU.
      *
-     * @param timeout of the rendezvous, and of each collective
+     * @param timeout timeout of the rendezvous and of each collective
      * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks disagree on the world
      * @throws IllegalArgumentException if there is no GPU for this rank
      */
@@ -228,7 +229,7 @@ public final class ProcessGroup implements AutoCloseable {
         return mesh;
     }
 
-    /** Returns the subgroups of this rank that are open, without their own. */
+    /** Returns the open subgroups of this group, without subgroups of subgroups. */
     public List<ProcessGroup> subgroups() {
         return List.copyOf(subgroups);
     }
@@ -511,9 +512,9 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Returns a number of each rank, and compares the fingerprints of all ranks.
+     * Gathers one number per rank, and compares the fingerprints of all ranks.
      *
-     * @param name of the collective
+     * @param name name of the collective
      */
     private long[] numbersOfRanks(String name, long mine) {
         try (var scope = MemoryScope.open()) {
@@ -570,6 +571,7 @@ public final class ProcessGroup implements AutoCloseable {
      *
      * @param work starts collectives while the current stream is being captured
      * @return an action to run directly before each replay, which counts and compares the collectives like other calls
+     * @throws IllegalStateException if {@code work} calls this method
      */
     public Runnable recordInGraph(Runnable work) {
         if (recorded != null) {

@@ -16,9 +16,9 @@ import org.bytedeco.pytorch.StringVector;
  * ranks learn which rank failed first, and why.
  *
  * <p>A background thread of each rank increments a counter in the rendezvous store, whatever the rank computes. A rank
- * that fails by itself posts its reason. A rank whose collective fails waits for such a post; if there is none, it
- * names a rank whose heartbeat has stopped, or else one that is not in a collective. Rank 0 hosts the store, and
- * therefore stays until the other ranks know the first failure.
+ * that fails independently of the others posts its reason. A rank whose collective fails waits for such a post; if
+ * there is none, it names a rank whose heartbeat has stopped, or else one that is not in a collective. Rank 0 hosts the
+ * store, and therefore stays until the other ranks know the first failure.
  */
 public final class RankWatch implements AutoCloseable {
     private static final Duration INTERVAL = Duration.ofMillis(500);

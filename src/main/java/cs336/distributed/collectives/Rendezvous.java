@@ -46,8 +46,8 @@ public final class Rendezvous implements AutoCloseable {
 
     private static final long RETRY_MS = 20;
 
-    /** Interval in which a rank that waits for others looks for a published failure. */
-    private static final Duration LOOK_EVERY = Duration.ofMillis(200);
+    /** Interval at which a rank that waits for others checks for a published failure. */
+    private static final Duration POLL_INTERVAL = Duration.ofMillis(200);
 
     private static final String FAILED = "rendezvous failed";
 
@@ -63,7 +63,7 @@ public final class Rendezvous implements AutoCloseable {
     private final String prefix; // of all keys; empty for the group of all ranks
     private final Duration timeout;
     private final boolean inFile;
-    private final Store owned; // on rank 0 the server; freed by that of all ranks, not by C++ reference counting
+    private final Store owned; // the server on rank 0; closed by the rendezvous of all ranks, not by its last user
     private final Store store; // a clone with C++ reference counting, which process groups can share
     private volatile boolean unresponsive;
 
@@ -250,7 +250,7 @@ public final class Rendezvous implements AutoCloseable {
     private String arrival(int rank, long end) {
         while (true) {
             long left = Math.max(1, end - System.nanoTime());
-            String posted = read("here", rank, Duration.ofNanos(Math.min(left, LOOK_EVERY.toNanos())));
+            String posted = read("here", rank, Duration.ofNanos(Math.min(left, POLL_INTERVAL.toNanos())));
             if (posted != null) {
                 return posted;
             }
@@ -265,7 +265,10 @@ public final class Rendezvous implements AutoCloseable {
         }
     }
 
-    /** Publishes a failure for all ranks. Rank 0, which may host the store, waits until those that are here know it. */
+    /**
+     * Publishes a failure for all ranks. Rank 0, which may host the store, waits until the ranks that have arrived know
+     * it.
+     */
     private CollectiveFailure failed(String message) {
         request(REQUEST_TIMEOUT, () -> {
             store.set(FAILED, new ByteVector(message.getBytes(StandardCharsets.UTF_8)));
@@ -306,7 +309,7 @@ public final class Rendezvous implements AutoCloseable {
     String read(String name, int rank, Duration limit) {
         String key = key(name, rank);
         return request(limit, () -> {
-            if ((inFile || limit.compareTo(LOOK_EVERY) <= 0) && !appears(key, limit)) {
+            if ((inFile || limit.compareTo(POLL_INTERVAL) <= 0) && !appears(key, limit)) {
                 return null;
             }
             try {

@@ -8,9 +8,9 @@ import java.util.Base64;
  *
  * <p>A value consists of records, enums, lists, sets, maps, arrays, strings, boxed primitives, durations and null.
  * Received bytes come from other processes, so Java serialization does not read them: it would call methods of any
- * class on the class path. Here the only code that the bytes select are canonical constructors of serializable records.
- * Lists, sets and maps arrive as {@code ArrayList}, {@code LinkedHashSet} and {@code LinkedHashMap}, sorted ones as
- * {@code TreeSet} and {@code TreeMap}. An object that occurs twice arrives as two objects.
+ * class on the class path. The bytes can only select canonical constructors of serializable records. Lists, sets and
+ * maps arrive as {@code ArrayList}, {@code LinkedHashSet} and {@code LinkedHashMap}, sorted ones as {@code TreeSet} and
+ * {@code TreeMap}. An object that occurs twice arrives as two objects.
  */
 public final class Serialization {
     private Serialization() {}

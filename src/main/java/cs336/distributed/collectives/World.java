@@ -65,8 +65,8 @@ public record World(int rank, int size, int localRank, int localSize, String mas
     }
 
     /**
-     * Returns how often the ranks were started again after a failure, as {@code torchrun} and {@code cs336 launch
-     * --max-restarts} do: TORCHELASTIC_RESTART_COUNT, or 0 if that is not set.
+     * Returns the number of times that the ranks were restarted after a failure, as {@code torchrun} and {@code cs336
+     * launch --max-restarts} do: TORCHELASTIC_RESTART_COUNT, or 0 if that is not set.
      *
      * @throws IllegalArgumentException if the variable is not a number from 0
      */

@@ -107,7 +107,7 @@ public final class LaunchCommand extends LabCommand {
             description = "arguments of the program")
     private String[] arguments = {};
 
-    /** Passes everything after the program's name to the program, options too. */
+    /** Passes everything after the program's name to the program, including options. */
     @Spec
     void stopAtProgramName(CommandSpec command) {
         command.parser().stopAtPositional(true);
@@ -118,7 +118,7 @@ public final class LaunchCommand extends LabCommand {
         Thread thread = Thread.currentThread();
         ClassLoader previous = thread.getContextClassLoader();
         try (URLClassLoader loader = new URLClassLoader(checked(this::urls), LaunchCommand.class.getClassLoader())) {
-            thread.setContextClassLoader(loader); // which also creates the values that ranks return
+            thread.setContextClassLoader(loader); // also used for the values that ranks return
             return launch();
         } finally {
             thread.setContextClassLoader(previous);

@@ -9,7 +9,9 @@ import java.util.List;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The options of a command that runs on several ranks: how ranks start, on how many nodes, and their timeouts. */
+/**
+ * The options of a command that runs on several ranks: the start of the ranks, the number of nodes, and the timeouts.
+ */
 public class LaunchOptions {
     @Option(
             names = "--join",

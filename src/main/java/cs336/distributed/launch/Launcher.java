@@ -27,7 +27,7 @@ import java.util.function.IntFunction;
 import java.util.stream.Collectors;
 
 /**
- * Runs a program on several ranks and returns the value of each.
+ * A launcher that runs a program on several ranks and returns the value of each.
  *
  * <pre>{@code
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
@@ -40,7 +40,7 @@ import java.util.stream.Collectors;
  * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
  * all native libraries are loaded, within the {@link #loadingTimeout}. Ranks that joined take up to eight seconds more
  * to agree which of them failed first. Each failed run leaves an error file; see {@link RankFailure#report}. When this
- * JVM ends, in any way, its ranks end too, also stopped ones.
+ * JVM ends for any reason, its ranks end too, even if they are stopped.
  */
 public final class Launcher {
     /** The largest number of ranks that one machine may start. */
@@ -110,7 +110,7 @@ public final class Launcher {
     /**
      * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. A rank may compute for longer
      * while no other rank waits for it; only a process without a heartbeat, which does not depend on the computation,
-     * is ended after this time. It starts when all ranks have loaded their native libraries.
+     * is ended after this time. The timeout starts when all ranks have loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
         timeout = requirePositive("timeout", longest);
@@ -135,7 +135,10 @@ public final class Launcher {
         throw new IllegalArgumentException(name + " must be at least 1 ms, not " + duration);
     }
 
-    /** Sets the number of CPU threads per operation on each rank; by default the processors divided by the ranks. */
+    /**
+     * Sets the number of CPU threads per operation on each rank, at least 1; by default the processors divided by the
+     * ranks.
+     */
     public Launcher threads(int perRank) {
         threads = ArgumentCheck.atLeast("threads", 1, perRank);
         return this;
@@ -154,8 +157,9 @@ public final class Launcher {
     }
 
     /**
-     * Sets how often all started ranks are started again after one of them failed; never by default. A program finds
-     * the number of restarts in {@link World#restarts}, and continues from its last checkpoint.
+     * Sets the number of times that all started ranks are restarted after one of them has failed, at least 0; 0 by
+     * default. A program finds the number of restarts in {@link World#restarts}, and continues from its last
+     * checkpoint.
      */
     public Launcher maxRestarts(int restarts) {
         maxRestarts = ArgumentCheck.atLeast("restarts", 0, restarts);
@@ -174,7 +178,7 @@ public final class Launcher {
      * Runs the program on all ranks.
      *
      * @return the value of each rank, in the order of ranks
-     * @throws RankFailure if a rank failed, also after the last restart; no rank is left running
+     * @throws RankFailure if a rank failed and no restart is left; no rank keeps running
      * @throws IllegalArgumentException if the program or the argument cannot be sent to another process
      */
     public <A extends Serializable, R extends Serializable> List<R> run(

@@ -26,7 +26,7 @@ public final class RankFailure extends RuntimeException {
         this(rank, "rank " + rank + " of " + size + ": " + reason, false, FAILED, null);
     }
 
-    /** Returns the same failure with an error file; null if there is none. */
+    /** Returns the same failure with this error file, which may be null. */
     RankFailure withReport(Path file) {
         var failure = new RankFailure(rank, getMessage(), here, exitCode, file);
         failure.setStackTrace(getStackTrace());

@@ -6,7 +6,10 @@ import java.util.List;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The options of a command that runs on one group of ranks: their number, the backend and how they start. */
+/**
+ * The options of a command that runs on one group of ranks: the number of ranks, the backend, and the start of the
+ * ranks.
+ */
 public final class RankOptions extends LaunchOptions {
     @Mixin
     private final BackendOption backend = new BackendOption();

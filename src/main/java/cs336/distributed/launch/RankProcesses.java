@@ -158,8 +158,8 @@ final class RankProcesses implements AutoCloseable {
         } else {
             state = rank.ending == null ? "it " + status(rank) : end(rank.ending);
         }
-        String said = rank.ending == null ? "" : String.join("\n", rank.ending.said());
-        String details = rank.failed == null ? said : rank.failed.trace() + "\n" + said;
+        String lastLines = rank.ending == null ? "" : String.join("\n", rank.ending.lastLines());
+        String details = rank.failed == null ? lastLines : rank.failed.trace() + "\n" + lastLines;
         return new FailureReport.RankState(rank.number, state, rank.lastCalls, details.strip());
     }
 
@@ -246,7 +246,7 @@ final class RankProcesses implements AutoCloseable {
      * ended for another reason.
      */
     private static RankWorker.Failed ncclTimeout(ChildJvm.Ending ending) {
-        return ending.said().stream()
+        return ending.lastLines().stream()
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
                 .map(line -> line.substring(line.indexOf(NCCL_TIMEOUT)))
@@ -328,14 +328,14 @@ final class RankProcesses implements AutoCloseable {
         return rank.location == null ? "does not respond" : rank.location;
     }
 
-    /** Describes how a process ended. */
+    /** Describes the end of a process. */
     private static String end(ChildJvm.Ending ending) {
         int code = ending.exitCode();
-        String crash = crash(ending.said());
+        String crash = crash(ending.lastLines());
         if (crash != null) {
             return crash;
         }
-        for (String line : ending.said()) {
+        for (String line : ending.lastLines()) {
             if (code != SIGNAL + KILL && Status.isOutOfMemory(line)) {
                 return RankWorker.OUT_OF_MEMORY + line.strip();
             }
@@ -348,17 +348,20 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private RankFailure lost(RankProcess rank) {
-        List<String> said =
-                rank.ending.said().stream().filter(RankProcesses::isRelevant).toList();
+        List<String> lastLines = rank.ending.lastLines().stream()
+                .filter(RankProcesses::isRelevant)
+                .toList();
         // Gloo aborts on a message of unexpected size, which the reports of the other ranks explain.
         String others = rank.ending.exitCode() == SIGNAL + ABORT ? others(rank) : "";
         return new RankFailure(
-                rank.number, size, end(rank.ending) + others + (said.isEmpty() ? "" : "\n" + String.join("\n", said)));
+                rank.number,
+                size,
+                end(rank.ending) + others + (lastLines.isEmpty() ? "" : "\n" + String.join("\n", lastLines)));
     }
 
-    /** Returns what a JVM prints before it ends with exit code 1 after a signal such as SIGSEGV; null if it did not. */
-    private static String crash(List<String> said) {
-        Matcher signal = CRASH.matcher(String.join("\n", said));
+    /** Describes the signal, such as SIGSEGV, that a JVM has reported in its last output; null if it reported none. */
+    private static String crash(List<String> lastLines) {
+        Matcher signal = CRASH.matcher(String.join("\n", lastLines));
         return signal.find()
                 ? "its process was ended by signal " + Integer.parseInt(signal.group(2), HEXADECIMAL) + " ("
                         + signal.group(1) + " in native code)"

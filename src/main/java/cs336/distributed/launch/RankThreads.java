@@ -32,8 +32,8 @@ public final class RankThreads {
     private static final int MOST_RANKS = 16;
     private static final int ANY_PORT = 29_500; // not used, since the rendezvous is in a file
     private static final Duration TIMEOUT = Duration.ofSeconds(20);
-    private static final long LOOK_EVERY_MS = 5;
-    private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+    private static final long POLL_INTERVAL_MS = 5;
+    private static final Duration JOIN_TIMEOUT = Duration.ofSeconds(1);
 
     private RankThreads() {}
 
@@ -50,7 +50,7 @@ public final class RankThreads {
 
     /**
      * Runs the code on all ranks. If one fails, the others are interrupted; those that wait for a collective end at its
-     * time-out.
+     * timeout.
      *
      * @param ranks number of ranks, from 1 to 16
      * @return the value of each rank, in the order of ranks
@@ -122,7 +122,7 @@ public final class RankThreads {
 
     private static void throwFailure(CompletableFuture<Void> failure) throws InterruptedException {
         try {
-            failure.get(LOOK_EVERY_MS, TimeUnit.MILLISECONDS);
+            failure.get(POLL_INTERVAL_MS, TimeUnit.MILLISECONDS);
         } catch (TimeoutException e) {
             // No rank has failed so far.
         } catch (ExecutionException e) {
@@ -130,10 +130,10 @@ public final class RankThreads {
         }
     }
 
-    /** Interrupts ranks that still run, so that none of them takes what is meant for a rank of a later run. */
+    /** Interrupts ranks that still run, so that they do not interfere with a later run. */
     private static void end(List<Thread> threads) throws InterruptedException {
         threads.forEach(Thread::interrupt);
-        long deadline = System.nanoTime() + LAST_WORDS.toNanos();
+        long deadline = System.nanoTime() + JOIN_TIMEOUT.toNanos();
         for (Thread thread : threads) {
             thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime())));
         }

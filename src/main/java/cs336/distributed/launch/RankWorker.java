@@ -32,7 +32,7 @@ final class RankWorker {
     /** Question of the launcher to the remaining ranks after a failure; the reply is {@link CurrentLocation}. */
     static final String WHERE = "where";
 
-    /** Start of a reason for a failure. */
+    /** Prefix of the reason for a failure that is out of memory. */
     static final String OUT_OF_MEMORY = "out of memory: ";
 
     private static final Duration HEARTBEAT_INTERVAL = Duration.ofMillis(500);
@@ -61,7 +61,7 @@ final class RankWorker {
     record Loaded() implements RankMessage {}
 
     /**
-     * A heartbeat, which a rank sends whatever it computes.
+     * A heartbeat, which a rank sends independently of its computation.
      *
      * @param lastCall the last collective that the rank has called; empty if there is none
      */
@@ -210,7 +210,7 @@ final class RankWorker {
         return group == null ? List.of() : group.lastCalls();
     }
 
-    /** Describes what the main thread of a rank does. */
+    /** Describes the state of the main thread of a rank. */
     static String location(ProcessGroup group, Thread main) {
         String collective = group == null ? null : group.waitingIn();
         if (collective != null) {

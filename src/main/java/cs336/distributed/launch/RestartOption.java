@@ -9,8 +9,9 @@ final class RestartOption {
             names = "--max-restarts",
             defaultValue = "0",
             paramLabel = "<n>",
-            description = "times that all ranks start again after one has failed; training continues from its last"
-                    + " checkpoint")
+            description =
+                    "number of times that all ranks are restarted after a failure; training continues from its last"
+                            + " checkpoint")
     private int restarts;
 
     /**

@@ -22,7 +22,9 @@ final class BackwardHook implements AutoCloseable {
         Torch.load();
     }
 
-    /** Hooks that graphs may still call, which hold native references only. */
+    /**
+     * Closed hooks, which graphs may still call. A graph has only a native reference, so Java must keep the objects.
+     */
     private static final Queue<VoidTensorHook> REGISTERED = new ConcurrentLinkedQueue<>();
 
     private final Runnable action;

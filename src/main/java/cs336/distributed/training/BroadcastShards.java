@@ -20,7 +20,7 @@ final class BroadcastShards implements Shards {
     /**
      * Creates the shards of a parameter group.
      *
-     * @param assignment of all parameters of the optimizer, these included
+     * @param assignment assignment of all parameters of the optimizer, including these
      */
     BroadcastShards(Map<String, Tensor> parameters, ShardAssignment assignment, ProcessGroup group) {
         this.group = group;

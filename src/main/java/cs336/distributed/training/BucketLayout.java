@@ -12,7 +12,7 @@ import java.util.Map;
  * reaches them in about this order. A bucket takes parameters until the next one would exceed its size. A bucket has
  * one dtype, because a reduction has one.
  *
- * @param buckets in the order in which they are expected to fill
+ * @param buckets the buckets in the order in which they are expected to fill
  */
 public record BucketLayout(List<Bucket> buckets) {
     public BucketLayout {
@@ -23,7 +23,7 @@ public record BucketLayout(List<Bucket> buckets) {
      * The size of a parameter's gradient.
      *
      * @param elements number of elements
-     * @param dtype of the gradient
+     * @param dtype dtype of the gradient
      */
     public record ParameterSize(long elements, DType dtype) {
         /** Returns the bytes of the gradient. */
@@ -36,7 +36,7 @@ public record BucketLayout(List<Bucket> buckets) {
      * Gradients that share a buffer and an all-reduce.
      *
      * @param parameters indices into the list of parameters, descending
-     * @param dtype of all gradients
+     * @param dtype dtype of all gradients
      * @param elements total number of elements
      */
     public record Bucket(List<Integer> parameters, DType dtype, long elements) {
@@ -53,7 +53,7 @@ public record BucketLayout(List<Bucket> buckets) {
     /**
      * Assigns parameters to buckets.
      *
-     * @param parameters in the order in which the module lists them
+     * @param parameters the parameters in the order in which the module lists them
      * @param mostBytes maximum size of a bucket; a larger gradient gets its own bucket
      * @throws IllegalArgumentException if {@code mostBytes} is below 1
      */

@@ -112,7 +112,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * the buckets of the optimizer. Afterwards {@code grad()} of a parameter is meaningful to that optimizer only.
      * After parameters are added to the optimizer, a new container must be created.
      *
-     * @param optimizer with {@link Sharding#allGather} and all trainable parameters
+     * @param optimizer an optimizer with {@link Sharding#allGather} and all trainable parameters
      * @throws IllegalArgumentException also if the optimizer has another sharding or lacks a parameter
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, ShardedOptimizer<?> optimizer) {
@@ -220,8 +220,8 @@ public final class DistributedDataParallel implements AutoCloseable {
     /**
      * Reports gradients that autograd did not accumulate, such as those that a CUDA graph computes: they are in
      * {@code grad()} and will not change before {@link #finishGradientSynchronization}. Starts each collective whose
-     * gradients are all ready, on this thread; it waits for the work that is queued on the current stream. Does nothing
-     * if the strategy does not {@linkplain Strategy#overlaps overlap}.
+     * gradients are all ready, on this thread. The collective waits for the work that is queued on the current stream.
+     * Does nothing if the strategy does not {@linkplain Strategy#overlaps overlap}.
      *
      * @param ready parameters; those that this container does not average are ignored
      * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
@@ -280,9 +280,9 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Returns the factor for this rank's mean loss that makes the averaged gradient that of the mean over all examples:
-     * n·W ÷ N for n of N examples on one of W ranks. All ranks call it, and it blocks on all of them, so it should be
-     * used for uneven batches only.
+     * Returns the factor by which this rank multiplies its mean loss, so that the averaged gradient is that of the mean
+     * over all examples: n·W ÷ N if this rank has n of the N examples of W ranks. All ranks call it, and it blocks on
+     * all of them, so it should be used for uneven batches only.
      *
      * @param examples n, at least 0
      * @throws IllegalArgumentException if it is negative, or 0 on all ranks
@@ -415,8 +415,8 @@ public final class DistributedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Waits for all pending collectives. With NCCL they run one after another, so waiting for the last one is enough;
-     * the communication thread releases those that it has started concurrently.
+     * Waits for all pending collectives. With NCCL they run one after another, so the caller waits for the last one
+     * only. The communication thread, which has started the others, releases them at the same time.
      */
     private void await(PendingCollective last) {
         List<PendingCollective> others = List.copyOf(pending);

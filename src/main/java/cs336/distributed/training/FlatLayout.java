@@ -10,7 +10,7 @@ import java.util.Map;
  * <p>A bucket consists of one shard per rank, all of equal size. Its parameters follow each other in the given order.
  * Each parameter and each shard starts at a multiple of {@link #ALIGNMENT}; the padding is zero and never read.
  *
- * @param buckets in the order of their parameters
+ * @param buckets the buckets in the order of their parameters
  */
 public record FlatLayout(List<ShardedBucket> buckets) {
     /** Alignment in elements, 32 bytes in fp32 and 16 in bf16, as vectorised loads of kernels require. */
@@ -23,17 +23,17 @@ public record FlatLayout(List<ShardedBucket> buckets) {
     /**
      * The position of a parameter in its bucket.
      *
-     * @param offset of its first element in the bucket
-     * @param elements of the parameter
+     * @param offset offset of its first element in the bucket
+     * @param elements number of elements
      */
     public record ParameterSlot(String name, long offset, long elements) {}
 
     /**
      * The part of a parameter that is in one rank's shard.
      *
-     * @param offsetInParameter of its first element in the parameter
-     * @param offsetInBucket of its first element in the bucket
-     * @param elements of the part, at least one
+     * @param offsetInParameter offset of its first element in the parameter
+     * @param offsetInBucket offset of its first element in the bucket
+     * @param elements number of elements, at least one
      */
     public record ParameterShard(String name, long offsetInParameter, long offsetInBucket, long elements) {}
 

@@ -41,7 +41,7 @@ final class FsdpParameter implements AutoCloseable {
     /**
      * Keeps this rank's shard of a parameter, and frees the rest.
      *
-     * @param weight with the same values on all ranks
+     * @param weight the module's tensor, with the same values on all ranks
      * @param group the ranks that divide it
      */
     FsdpParameter(Tensor weight, boolean sharded, ProcessGroup group) {
@@ -85,7 +85,7 @@ final class FsdpParameter implements AutoCloseable {
         }
     }
 
-    /** Returns the shape of so many padded shards. */
+    /** Returns the shape of this many concatenated, padded shards. */
     private long[] paddedShape(int shards) {
         long[] padded = shape.clone();
         if (sharded) {
@@ -126,7 +126,7 @@ final class FsdpParameter implements AutoCloseable {
         return gathered;
     }
 
-    /** Allocates the gathered parameter. One that is replicated is complete afterwards. */
+    /** Allocates the gathered parameter. A replicated one also gets its values. */
     void allocate() {
         if (gathered != null) {
             TensorStorage.allocate(gathered);
@@ -141,7 +141,7 @@ final class FsdpParameter implements AutoCloseable {
         return padded(masterValues, 1, DType.of(gathered));
     }
 
-    /** Returns all rows of the padded tensor of this rank's shard or of the whole parameter. */
+    /** Pads rows with zeros to this number of shards, and casts them. */
     private Tensor padded(Tensor rows, int shards, DType dtype) {
         if (rows.size(0) == shards * shardRows) {
             return rows.to(dtype.scalarType()).contiguous();
@@ -168,7 +168,7 @@ final class FsdpParameter implements AutoCloseable {
         }
     }
 
-    /** Moves the gradient that backward passes have accumulated in the module's tensor to the gradient to reduce. */
+    /** Adds the gradient of the module's tensor to the gradient that is to be reduced, and clears it. */
     void takeGradient() {
         Tensor found = weight.grad();
         if (!found.defined()) {
@@ -201,7 +201,7 @@ final class FsdpParameter implements AutoCloseable {
         return gradient != null;
     }
 
-    /** Removes and returns the gradient as the input of a reduce-scatter: all padded shards; zeros without gradient. */
+    /** Removes and returns the gradient as the input of a reduce-scatter: all padded shards; zeros if there is none. */
     Tensor gradientToReduce() {
         if (gradient == null) {
             return torch.zeros(paddedShape(ranks), device.options(reduceDtype));
@@ -273,12 +273,12 @@ final class FsdpParameter implements AutoCloseable {
         return firstRow;
     }
 
-    /** Copies this rank's rows of a whole parameter. */
+    /** Copies this rank's rows of a whole parameter into the shard. */
     void load(Tensor whole) {
         loadShard(sharded ? whole.narrow(0, firstRow, localRows) : whole);
     }
 
-    /** Copies a tensor of the shape of this rank's shard. */
+    /** Copies values into this rank's shard. */
     void loadShard(Tensor rows) {
         masterValues.copy_(rows);
     }

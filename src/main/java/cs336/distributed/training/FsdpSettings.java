@@ -16,14 +16,14 @@ import java.util.function.Predicate;
  *     of each parameter
  * @param reduceDtype dtype in which gradients are reduced; null for the compute dtype
  * @param maxGatheredUnits the number of units whose gathered parameters may be in memory at once: with 1 each unit
- *     waits for its all-gather, with 2 the next unit is gathered while one computes. Units inside of each other are all
- *     in use and may exceed it.
+ *     waits for its all-gather, with 2 the next unit is gathered while one computes. Nested units are in use at the
+ *     same time and may exceed this number.
  * @param isUnit selects the modules whose parameters are gathered together. Outside of them every layer with parameters
  *     of its own is a unit.
  * @param shardedModules names of modules, such as {@code layers.0.attn}, whose parameters are all sharded, in addition
  *     to those of every {@code Linear} and {@code Embedding}
- * @param replicas number of groups of consecutive ranks among which parameters are sharded; each group holds the whole
- *     model. With 1 it is sharded among all ranks, with the number of nodes within each node (HSDP).
+ * @param replicas number of groups that each hold the whole model, sharded among the group's consecutive ranks. With 1
+ *     the model is sharded among all ranks; with the number of nodes, within each node (HSDP).
  */
 public record FsdpSettings(
         DType computeDtype,

@@ -25,10 +25,10 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Saves and loads the shards of {@link FullyShardedDataParallel} and of its optimizer. A checkpoint consists of one
- * file with whole tensors, or of one file per rank with shards. The first replica writes it. Both forms have the names
- * of {@link Checkpoint}, and both can be loaded by any number of ranks: the rows in the files of all ranks, in their
- * order, are those of the whole tensor.
+ * The saving and loading of the shards of {@link FullyShardedDataParallel} and of its optimizer. A checkpoint consists
+ * of one file with whole tensors, or of one file per rank with shards. The first replica writes it. Both forms have the
+ * names of {@link Checkpoint}, and both can be loaded by any number of ranks: the rows in the files of all ranks, in
+ * their order, are those of the whole tensor.
  */
 final class FsdpState {
     private static final String PREFIX = "optimizer."; // as in Checkpoint
@@ -188,7 +188,7 @@ final class FsdpState {
         files.add(Safetensors.open(file(source, 0)));
         String ranks = Objects.requireNonNullElse(files.get(0).metadata().get(RANKS), "");
         if (!ranks.matches("[1-9]\\d{0,5}")) {
-            throw new IllegalArgumentException(file(source, 0) + " is no file of a sharded checkpoint");
+            throw new IllegalArgumentException(file(source, 0) + " is not a file of a sharded checkpoint");
         }
         for (int rank = 1; rank < Integer.parseInt(ranks); rank++) {
             files.add(Safetensors.open(file(source, rank)));
@@ -254,7 +254,7 @@ final class FsdpState {
         return parameter.shape()[0];
     }
 
-    /** Returns the rows of a tensor in all files; 0 if it has not the dimensions of the parameter. */
+    /** Returns the rows of a tensor in all files; 0 if it does not have the dimensions of the parameter. */
     private static long totalRows(Path source, List<Safetensors> files, String name, FsdpParameter parameter) {
         long total = 0;
         for (Safetensors file : files) {

@@ -29,7 +29,7 @@ final class FsdpUnit implements AutoCloseable {
     private List<Tensor> reducedShards;
     BackwardHook hook;
 
-    /** Forward passes of its modules that have begun and not ended. */
+    /** The number of forward passes of its modules that have begun and not ended. */
     int forwards;
     /** True while its backward pass has begun and not ended. */
     boolean inBackward;

@@ -70,8 +70,8 @@ import org.bytedeco.pytorch.Tensor;
  * computes, up to {@link FsdpSettings#maxGatheredUnits}. A wrong prediction costs time only. All ranks must use the
  * units in the same order; ranks that do not get an exception from {@link ProcessGroup}.
  *
- * <p><b>Recomputation.</b> A forward pass during the backward pass, as of activation checkpointing, gathers its unit as
- * any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
+ * <p><b>Recomputation.</b> A forward pass during the backward pass, as with activation checkpointing, gathers its unit
+ * like any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
  * together, their gradients may arrive after the backward pass of the last one; they are reduced then.
  *
  * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
@@ -84,8 +84,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>Failed passes.</b> After an exception in a forward or backward pass on some ranks, all ranks call
  * {@link #finishGradientSynchronization} and zero their gradients. There a rank runs the collectives of the passes that
- * it has not completed, in the recorded order. A rank without data calls only this method. Both need a completed step
- * before, and work for steps of one forward and one backward pass.
+ * it has not completed, in the recorded order. A rank without data calls only this method. Both require an earlier
+ * completed step, and steps of one forward and one backward pass.
  *
  * <p><b>Hybrid sharding (HSDP).</b> With {@link FsdpSettings#withReplicas} the ranks form a {@link DeviceMesh}. Shards
  * are divided within a group of consecutive ranks, such as those of a node, and equal in all groups. Parameters are
@@ -123,13 +123,13 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
      *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; if a sharded
-     *     module does not exist; or if the number of replicas is no divisor of the number of ranks
+     *     module does not exist; or if the number of replicas does not divide the number of ranks
      */
     public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
         this(module, group.mesh(settings.replicas()), settings, sameOnAllRanks(module, group));
     }
 
-    /** Returns no sharded parameters, after a comparison of all ranks. */
+    /** Compares the parameters of all ranks, and returns an empty map, because none is sharded yet. */
     private static Map<Tensor, FsdpParameter> sameOnAllRanks(NnModule module, ProcessGroup group) {
         SameParameters.require(group, module.namedParameters());
         return new IdentityHashMap<>();
@@ -418,10 +418,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Saves the shards of each rank, or of each rank of the first replica, in a file of its own, without communication
-     * of tensors. All ranks call it.
+     * Saves the shards of each rank in a separate file, without communication of tensors. With HSDP only the ranks of
+     * the first replica write. All ranks call it.
      *
-     * @param folder on a file system that all ranks share; created if it does not exist
+     * @param folder a folder on a file system that all ranks share; created if it does not exist
      * @param optimizer an optimizer of {@link #namedParameters}
      * @param metadata texts to store; the keys {@code optimizer} and {@code ranks} are reserved
      * @throws IOException on every rank, if a file cannot be written
@@ -509,7 +509,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return peakBytes;
     }
 
-    /** A forward pass of the module begins; after an exception in the last one, units may still be in use. */
+    /** Begins a forward pass of the module. After an exception in the previous one, units may still be in use. */
     private void beginForward() {
         requireOpen("forward()");
         if (BackwardHook.isInBackwardPass()) {
@@ -652,8 +652,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Starts to reduce the gradients of a unit, after the reduce-scatter before has ended: only one whole gradient
-     * needs memory. All-reduces of shards among replicas continue until the end of the step.
+     * Starts to reduce the gradients of a unit, after the previous reduce-scatter has ended, so that the whole
+     * gradients of only one unit are in memory. All-reduces of shards among replicas continue until the end of the
+     * step.
      */
     private void reduce(FsdpUnit unit) {
         endReduceScatter();
@@ -703,7 +704,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         isBackward = false;
     }
 
-    /** Runs the collectives of passes that this rank has not completed, and the other ranks perhaps have. */
+    /** Runs the collectives of passes that this rank has not completed, but other ranks may have. */
     private void catchUp() {
         for (FsdpUnit unit : units) {
             if (unit.forwards > 0) {

@@ -51,7 +51,7 @@ final class GradientBucket implements GradientCollective {
      * Creates a bucket with an existing buffer.
      *
      * @param members indices of the parameters
-     * @param views into the buffer, shaped like the parameters; closed with the bucket, like the buffer
+     * @param views views of the buffer, shaped like the parameters; closed with the bucket, like the buffer
      */
     GradientBucket(int[] members, List<Tensor> parameters, List<Tensor> views, Tensor buffer) {
         this.members = members;

@@ -22,10 +22,10 @@ final class ShardedNorm {
     }
 
     /**
-     * Returns the norm for the squares of all gradients.
+     * Returns the norm of all gradients.
      *
-     * @param squares fp64 [1]
-     * @param dtype of the parameters
+     * @param squares the sum of the squared norms of all shards, fp64 [1]
+     * @param dtype dtype of the parameters
      * @return a 0-dimensional tensor of this dtype, but at least fp32, in the caller's memory scope
      */
     static Tensor root(Tensor squares, DType dtype) {

@@ -59,7 +59,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     /**
      * A parameter group with its own settings.
      *
-     * @param parameters by name
+     * @param parameters the parameters by name
      */
     public record ParameterGroup<O>(Map<String, Tensor> parameters, O options) {}
 
@@ -382,7 +382,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     /**
      * Sets the learning rate of one parameter group.
      *
-     * @param index of the group, from 0, in the order in which they were added
+     * @param index index of the group, from 0, in the order in which they were added
      */
     public void setLearningRate(int index, double learningRate) {
         shardedGroups
@@ -435,7 +435,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * Saves the parameters and the state of all ranks in one file. An optimizer without shards can load it too, and
      * {@link Checkpoint#load(Path, Map, Optimizer)} loads it into this one. All ranks must call it; rank 0 writes.
      *
-     * @param parameters of the whole model, by name
+     * @param parameters the parameters of the whole model by name
      * @param metadata texts to store in the file; the key {@code optimizer} is reserved
      * @throws IOException on every rank, if the file cannot be written
      */

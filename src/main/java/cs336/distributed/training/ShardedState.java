@@ -21,8 +21,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The state of a {@link ShardedOptimizer}: gathers the shards of all ranks into the state of an optimizer without
- * shards, and splits such a state into shards again. A state therefore fits any number of ranks and any
+ * The state of a {@link ShardedOptimizer}. This class gathers the shards of all ranks into the state of an optimizer
+ * without shards, and splits such a state into shards again. A state therefore fits any number of ranks and any
  * {@link Sharding}.
  */
 final class ShardedState {
@@ -36,7 +36,7 @@ final class ShardedState {
     /**
      * Creates a view of an optimizer's state.
      *
-     * @param parameters of all ranks by name; the optimizer may add some later, as to {@code shardedGroups}
+     * @param parameters the optimizer's map of the parameters of all ranks by name, to which it may add some later
      */
     ShardedState(ProcessGroup group, Map<String, Tensor> parameters, List<ShardedGroup> shardedGroups) {
         this.group = group;
@@ -47,7 +47,7 @@ final class ShardedState {
     /**
      * The description of a state tensor of one rank.
      *
-     * @param offset of its first element in the tensor of the whole parameter, or {@link #NOT_SHARDED}
+     * @param offset offset of its first element in the tensor of the whole parameter, or {@link #NOT_SHARDED}
      */
     private record StateTensor(String key, long offset, String dtype, long[] shape) implements Serializable {
         private static final long serialVersionUID = 1;

@@ -8,9 +8,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Frees and allocates the memory of a tensor while views of it, and the autograd graph, still refer to it: Python's
- * {@code storage.resize_}. All tensors that share the storage see the new memory. A tensor whose memory is freed keeps
- * its shape, but its values must not be read.
+ * The memory of a tensor, freed and allocated again while views and the autograd graph still refer to the tensor:
+ * {@code storage.resize_} of PyTorch. All tensors that share the storage see the new memory. A tensor whose memory is
+ * freed keeps its shape, but its values must not be read.
  */
 final class TensorStorage {
     static {

@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The agreement of all ranks on which parameters have a gradient on any rank. It costs no host synchronization on a
+ * The parameters that have a gradient on any rank, as all ranks agree. The agreement costs no host synchronization on a
  * rank that has all gradients.
  */
 final class UsedParameters implements AutoCloseable {
@@ -30,7 +30,7 @@ final class UsedParameters implements AutoCloseable {
     /**
      * Starts an all-reduce.
      *
-     * @param present by parameter: whether it has a gradient on this rank
+     * @param present for each parameter, whether it has a gradient on this rank
      */
     PendingCollective start(ProcessGroup group, boolean[] present) {
         if (isAll(present)) {

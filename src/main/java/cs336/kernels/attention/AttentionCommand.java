@@ -10,13 +10,13 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Times attention without heads and reads its memory, for every combination of implementations and sizes. */
+/** The command {@code attention}: measures time and memory of attention without heads, by implementation and size. */
 @Command(
         name = "attention",
         description = {
             "Times forward and backward passes of attention without heads and reads their memory.",
             "Each combination of the lists below is a case. It runs in its own process and is stored before the next"
-                    + " case starts. Run the same line again to continue after an interruption."
+                    + " case starts. Run the same command again to resume after an interruption."
         },
         footerHeading = "%nExamples:%n",
         footer = {

@@ -7,7 +7,7 @@ import cs336.bench.Workload;
 import cs336.torch.Device;
 import java.util.function.Consumer;
 
-/** Measures cases of attention in a sweep, each by its {@link AttentionProtocol}. */
+/** The workload of a sweep that measures cases of attention, each by its {@link AttentionProtocol}. */
 public final class AttentionWorkload implements Workload {
     /**
      * The implementation of the previous case. It is reused because plain attention frees its cached mask only when it

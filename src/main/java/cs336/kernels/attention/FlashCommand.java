@@ -11,7 +11,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Times attention over sequence length, head dimension and dtype: the course's benchmark of FlashAttention-2. */
+/** The command {@code flash}, the course's benchmark of FlashAttention-2 over sequence length, width and dtype. */
 @Command(
         name = "flash",
         description = {
@@ -19,7 +19,7 @@ import picocli.CommandLine.Option;
                     + " memory above the inputs.",
             "Each combination of the lists below is a case and is stored before the next case starts. Cases with the"
                     + " same implementation and dtype share a process until one of them runs out of memory. Run the"
-                    + " same line again to continue after an interruption."
+                    + " same command again to resume after an interruption."
         },
         footerHeading = "%nExamples:%n",
         footer = {

@@ -10,9 +10,9 @@ import java.util.stream.Stream;
 /**
  * The tile sizes of Hopper's backward kernel, {@code kernels/flash_hopper_backward.cu}, which explains each number. The
  * sizes follow from registers and shared memory: next to dK and dV of 64 keys, a warpgroup's registers hold a step of
- * 128 queries, or of 64 if rows are 128 wide. {@link #of} selects only how many blocks split the queries of a tile of
- * keys, so that few tiles occupy all multiprocessors and the longest tile does not dominate. It estimates the time with
- * numbers measured on an H200 for 1 to 32 heads of 128 to 16,384 queries.
+ * 128 queries, or of 64 if rows are 128 wide. {@link #of} selects only the number of blocks that split the queries of a
+ * tile of keys, so that few tiles occupy all multiprocessors and the longest tile does not dominate. It estimates the
+ * time with numbers measured on an H200 for 1 to 32 heads of 128 to 16,384 queries.
  *
  * @param width columns of the kernel: 16, 32, 64 or 128
  * @param split blocks that share the queries of a tile of keys: 1, 2 or 4

@@ -12,15 +12,15 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** Times the course's leaderboard test of FlashAttention-2. */
+/** The command {@code leaderboard}: times the course's leaderboard test of FlashAttention-2. */
 @Command(
         name = "leaderboard",
         description = {
             "Times the course's leaderboard test of FlashAttention-2 by the protocol of Triton's do_bench: attention,"
                     + " sum and backward, in bf16 with a causal mask. Also times the same with separate input tensors,"
                     + " and the forward pass alone.",
-            "Each combination of the lists below is stored before the next one starts. Run the same line again to"
-                    + " continue after an interruption."
+            "Each combination of the lists below is stored before the next one starts. Run the same command again to"
+                    + " resume after an interruption."
         },
         footerHeading = "%nExamples:%n",
         footer = {

@@ -29,7 +29,7 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Inputs are copied first if their rows are not 16-byte aligned, or if d is not 16, 32, 64 or 128; the copy is
  * padded with zeros to the next of these widths.
  *
- * @param fp32 how fp32 inputs are multiplied; 16-bit inputs are multiplied directly
+ * @param fp32 emulation of multiplications of fp32 inputs; 16-bit inputs are multiplied directly
  */
 public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
     /** The emulation of fp32 matrix multiplications, which tensor cores do not offer. */

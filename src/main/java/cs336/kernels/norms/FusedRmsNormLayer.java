@@ -34,7 +34,7 @@ public final class FusedRmsNormLayer extends NnModule {
         return FusedRmsNorm.apply(input, weight, eps);
     }
 
-    /** Factory that makes this layer available under the name {@code rmsnorm-fused}. */
+    /** The factory of this layer, registered under the name {@code rmsnorm-fused}. */
     public static final class FusedRmsNormFactory implements Normalization {
         @Override
         public String name() {

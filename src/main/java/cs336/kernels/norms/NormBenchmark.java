@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Measures normalisations of random rows: time, and achieved bandwidth compared with that of a copy.
+ * A benchmark of normalisations of random rows: time, and achieved bandwidth compared with that of a copy.
  *
  * <p><b>Protocol.</b> After warm-up, the passes run in {@value #GROUPS} groups of equal size, with a device
  * synchronisation before each group. Two untimed passes then keep the GPU occupied until the host has enqueued the

@@ -24,14 +24,14 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /**
- * The course's benchmark of RMSNorm: compares normalisations with each other and with a copy that moves as many bytes
- * as a forward pass.
+ * The command {@code norms}, the course's benchmark of RMSNorm: compares normalisations with each other and with a copy
+ * that moves as many bytes as a forward pass.
  */
 @Command(
         name = "norms",
         description = {
             "Measures RMSNorm (tensor operations, hand-derived gradients, fused kernels) and PyTorch's layer_norm and"
-                    + " rms_norm: the forward pass, forward with backward, and as reference a copy of as many bytes.",
+                    + " rms_norm: the forward pass, forward with backward pass, and for comparison a copy of the rows.",
             "All cases run in one process. The results of each are stored before the next one starts."
         },
         footerHeading = "%nExamples:%n",
@@ -155,7 +155,7 @@ public final class NormsCommand extends LabCommand {
                 .yields(metrics.toArray(Metric[]::new));
     }
 
-    /** Measures and prints the implementations that are not stored yet, and returns how many of them failed. */
+    /** Measures and prints the implementations that are not stored, and returns the number of those that failed. */
     private int measure(NormsPlan plan, int width, DType dtype) throws IOException {
         PrintWriter out = out();
         List<NormImplementation> missing = new ArrayList<>();

@@ -6,9 +6,9 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * The tile of an RMSNorm kernel: how many threads work on a row, how many rows a block processes at once, and where the
- * data is kept. {@code kernels/rmsnorm.cu} explains each of the numbers; {@link #forward} and {@link #backward} choose
- * them for a row layout.
+ * The tile of an RMSNorm kernel: the number of threads per row, the number of rows that a block processes at once, and
+ * the place of the data in registers or shared memory. {@code kernels/rmsnorm.cu} explains each of the numbers;
+ * {@link #forward} and {@link #backward} choose them for a row layout.
  *
  * <p>Registers limit the choice. A register holds four bytes, and a thread has at most 128 of them with 512 threads per
  * multiprocessor, 64 with 1024. This bounds the fraction of a row that one thread can hold.

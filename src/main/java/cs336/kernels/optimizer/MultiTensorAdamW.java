@@ -71,7 +71,10 @@ public final class MultiTensorAdamW implements AdamWKernel {
         };
     }
 
-    /** The kernel's tables in GPU memory: where the tensors are, and which chunk of which tensor each block updates. */
+    /**
+     * The kernel's tables in GPU memory: the addresses of the tensors, and the tensor and chunk that each block
+     * updates.
+     */
     private static final class TensorTables implements AdamWUpdate {
         private final Device device;
         private final long[] words;

@@ -15,7 +15,7 @@ import tech.tablesaw.api.Table;
 /**
  * An emulator of one block of CUDA threads, to step through the indexing of a kernel without a GPU. The kernel is Java
  * code for one thread, with arrays in global and shared memory and with barriers. The emulator counts the accesses of
- * each thread and refuses kernels whose result depends on the order of the threads.
+ * each thread and rejects kernels whose result depends on the order of the threads.
  *
  * <pre>{@code
  * var block = new EmulatedBlock(8);
@@ -180,7 +180,7 @@ public final class EmulatedBlock {
     private Throwable error;
 
     /**
-     * Runs all threads of the block to their end. Accesses are counted on top of those of earlier runs.
+     * Runs all threads of the block to their end. Accesses are added to those of earlier runs.
      *
      * @param kernel the code of one thread; it receives {@code threadIdx.x}
      * @throws IllegalStateException if threads race for an element, or only some of them reach a barrier
@@ -241,12 +241,15 @@ public final class EmulatedBlock {
         back.release();
     }
 
-    /** Ends a thread whose block has failed. */
+    /** The exception that ends a thread whose block has failed. */
     private static final class AbandonedException extends RuntimeException {
         private static final long serialVersionUID = 1L;
     }
 
-    /** Waits until all threads of the block are here, as {@code __syncthreads()} does; called by a thread in run. */
+    /**
+     * Waits until all threads of the block have reached this barrier, like {@code __syncthreads()}; called in
+     * {@link #run}.
+     */
     public void syncThreads() {
         EmulatedThread thread = current;
         if (thread == null) {
@@ -256,7 +259,7 @@ public final class EmulatedBlock {
         thread.await();
     }
 
-    /** Returns how many elements of each array in global memory each thread has read and written. */
+    /** Returns the numbers of elements that each thread has read and written, for each array in global memory. */
     public Table accesses() {
         var thread = IntColumn.create("thread", IntStream.range(0, threads).toArray());
         Table table = Table.create("accesses to global memory", thread);
@@ -277,10 +280,10 @@ public final class EmulatedBlock {
     }
 
     /**
-     * Returns which element each thread reads in its first, second … read of an array, and how many sectors of 32 bytes
-     * these elements touch, if they have 4 bytes and element 0 begins a sector.
+     * Returns a table of the element that each thread reads in its first, second … read of an array, and of the number
+     * of 32-byte sectors that these elements touch, if an element has 4 bytes and element 0 begins a sector.
      *
-     * @param steps largest number of rows
+     * @param steps largest number of reads, the rows of the table
      */
     public Table reads(EmulatedArray array, int steps) {
         int most = array.read.stream().mapToInt(List::size).max().orElse(0);

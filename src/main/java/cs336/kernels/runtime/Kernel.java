@@ -104,8 +104,8 @@ public final class Kernel {
                     name + " takes " + parameterBytes.length + " arguments, not " + arguments.length);
         }
         if (OperatorInterceptor.isActive()) {
-            throw new IllegalStateException("a launch of " + name
-                    + " cannot be recorded; call it in a JavaOperator, whose inputs and outputs can");
+            throw new IllegalStateException(
+                    "a launch of " + name + " cannot be recorded; call it in a JavaOperator, which can be recorded");
         }
         synchronized (this) {
             for (int i = 0; i < arguments.length; i++) {

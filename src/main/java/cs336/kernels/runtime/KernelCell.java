@@ -90,7 +90,7 @@ public final class KernelCell {
         return this;
     }
 
-    /** Sets the bytes that a run must read and write at least; the result then has a bandwidth in GB/s. */
+    /** Sets the minimum number of bytes that a run reads and writes; the result then has a bandwidth in GB/s. */
     public KernelCell bytes(double bytes) {
         work = bytes / GB;
         unit = "GB/s";
@@ -104,7 +104,7 @@ public final class KernelCell {
         return this;
     }
 
-    /** Sets the same function in tensor operations. It receives the inputs in fp64. */
+    /** Sets the reference, the same function in tensor operations. It receives the inputs in fp64. */
     public KernelCell reference(UnaryOperator<Tensor[]> inTensorOperations) {
         reference = inTensorOperations;
         return this;

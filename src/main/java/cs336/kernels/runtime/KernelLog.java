@@ -24,7 +24,7 @@ public final class KernelLog implements AutoCloseable {
      * @param route kernel or tensor operations
      * @param name the kernel, also where tensor operations replaced it
      * @param detail launch configuration and device, or the reason for tensor operations
-     * @param resources resources of the kernel, its shared memory with the dynamic one; null for tensor operations
+     * @param resources resources of the kernel, including dynamic shared memory; null for tensor operations
      */
     public record KernelLogEntry(Route route, String name, String detail, KernelResources resources) {
         @Override

@@ -12,7 +12,7 @@ package cs336.kernels.runtime;
  */
 public record KernelResources(
         int registers, int sharedBytes, int barriers, int stackBytes, int spillStores, int spillLoads) {
-    /** Returns the same resources with the dynamic shared memory of a launch added to the static one. */
+    /** Returns the same resources with the dynamic shared memory of a launch added to the static shared memory. */
     public KernelResources withDynamicShared(int bytes) {
         return new KernelResources(registers, sharedBytes + bytes, barriers, stackBytes, spillStores, spillLoads);
     }

@@ -1,8 +1,8 @@
 package cs336.kernels.runtime;
 
 /**
- * The occupancy of a kernel: how many of its blocks a multiprocessor holds at a time, and the resource that limits
- * them.
+ * The occupancy of a kernel: the number of its blocks that a multiprocessor holds at a time, and the resource that
+ * limits it.
  *
  * <p>Source: CUDA C++ programming guide, table of technical specifications by compute capability.
  *

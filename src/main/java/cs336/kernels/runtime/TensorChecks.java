@@ -20,7 +20,7 @@ public final class TensorChecks {
     /**
      * Checks that a tensor has one of the allowed dtypes, and returns its dtype.
      *
-     * @param name of the argument, for the message
+     * @param name name of the argument, for the message
      * @throws IllegalArgumentException if the tensor is missing or has another dtype
      */
     public static DType type(String name, Tensor tensor, Set<DType> allowed) {
@@ -42,8 +42,8 @@ public final class TensorChecks {
     /**
      * Checks that a vector is as long as the last dimension of another tensor, and on the same device.
      *
-     * @param name of the vector, for the message
-     * @param ofName of the other tensor, for the message
+     * @param name name of the vector, for the message
+     * @param ofName name of the other tensor, for the message
      * @throws IllegalArgumentException if it is not
      */
     public static void vectorFor(String name, Tensor vector, String ofName, Tensor of) {

@@ -31,7 +31,7 @@ public final class TensorMap {
      * The encoded values of a map. Arrays start with the innermost dimension.
      *
      * @param sizes elements per dimension
-     * @param strides in bytes, of all dimensions but the innermost
+     * @param strides strides of all dimensions but the innermost, in bytes
      * @param box elements per dimension that one copy moves
      */
     private record TensorMapContent(long address, int type, long[] sizes, long[] strides, int[] box) {

@@ -33,7 +33,7 @@ public abstract class Control<T> extends Widget {
     /** Returns the number of values. */
     abstract int count();
 
-    /** Returns the value at a position from 0 to {@link #count}. */
+    /** Returns the value at a position, at least 0 and below {@link #count}. */
     abstract T choice(int index);
 
     /** Returns the position of a value; -1 if it is none of the values. */

@@ -4,7 +4,7 @@ import java.math.BigDecimal;
 
 /** A slider over evenly spaced numbers. */
 public final class FloatSlider extends NumberSlider<Double> {
-    /** Covers the rounding error of the number of steps. */
+    /** Tolerance for rounding errors, in steps. */
     private static final double ROUNDING = 1e-9;
 
     private static final double MOST_VALUES = 1e6;
@@ -54,7 +54,7 @@ public final class FloatSlider extends NumberSlider<Double> {
         return decimal(index).doubleValue();
     }
 
-    /** Decimal arithmetic: three steps of 0.1 are 0.3. */
+    /** Returns the value at a position, in decimal arithmetic: three steps of 0.1 are 0.3. */
     private BigDecimal decimal(int index) {
         return BigDecimal.valueOf(min).add(BigDecimal.valueOf(step).multiply(BigDecimal.valueOf(index)));
     }

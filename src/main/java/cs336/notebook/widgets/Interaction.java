@@ -17,10 +17,10 @@ import java.util.concurrent.Callable;
  * too long. They are what a page without a kernel shows.
  */
 public final class Interaction implements AutoCloseable {
-    /** The number of combinations that are computed in advance. */
+    /** The largest number of combinations that are computed in advance. */
     static final int MOST_COMBINATIONS = 64;
 
-    /** CPU time in which they are computed. It hardly depends on the load of the machine, unlike wall time. */
+    /** Limit of the CPU time for these, which hardly depends on the load of the machine, unlike wall time. */
     private static final long MOST_CPU_NANOS = 3_000_000_000L;
 
     private static final long MOST_WALL_NANOS = 30_000_000_000L;

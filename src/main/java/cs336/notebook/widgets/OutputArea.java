@@ -22,7 +22,7 @@ public final class OutputArea extends Widget {
         show(CapturedOutput.of(task));
     }
 
-    /** Shows nothing. */
+    /** Removes everything that the area shows. */
     public void clear() {
         show(CapturedOutput.NOTHING);
     }

@@ -128,7 +128,7 @@ public abstract class Widget implements AutoCloseable {
         return state;
     }
 
-    /** Returns how a state refers to another model. */
+    /** Returns the reference to another model in a state. */
     static String reference(Widget widget) {
         return "IPY_MODEL_" + widget.id();
     }

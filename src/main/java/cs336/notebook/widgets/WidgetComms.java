@@ -54,11 +54,10 @@ public final class WidgetComms extends CommManager {
     }
 
     /**
-     * Begins a cell. Closes what {@link Interaction}s showed when this cell ran before.
+     * Begins a cell. Closes the widgets that {@link Interaction}s showed in the previous run of this cell.
      *
      * @param cellId the id of the cell; null if the client does not send it
-     * @param attended whether a user is there: runners such as nbconvert answer no questions of cells, and show no
-     *     widgets
+     * @param attended whether a user sees widgets and answers input requests; false for runners such as nbconvert
      */
     public void beginCell(String cellId, boolean attended) {
         cell = cellId == null ? "" : cellId;
@@ -66,7 +65,7 @@ public final class WidgetComms extends CommManager {
         forget(cell);
     }
 
-    /** Closes what {@link Interaction}s showed in a cell. */
+    /** Closes the widgets that {@link Interaction}s showed in a cell. */
     public void forget(String cellId) {
         List<Interaction> shown = shownByCell.remove(cellId);
         if (shown != null) {

@@ -39,7 +39,7 @@ public record Allocation(
         return from <= event && event < until;
     }
 
-    /** Returns where the block comes from: the name of the marked tensor, otherwise its phase and place. */
+    /** Returns the origin of the block: the name of the marked tensor, otherwise the phase and place. */
     public String origin() {
         if (!name.isEmpty()) {
             return name;

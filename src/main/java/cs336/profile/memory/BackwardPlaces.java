@@ -5,9 +5,9 @@ import java.util.HashMap;
 import java.util.List;
 
 /**
- * Assigns places to the blocks that a backward pass allocates. The backward pass opens no ranges, but each of its nodes
- * ends by freeing the tensors that the forward pass saved for it. A block therefore gets the place of the saved tensor
- * that is freed next.
+ * The assignment of places to the blocks that a backward pass allocates. The backward pass opens no ranges, but each of
+ * its nodes ends by freeing the tensors that the forward pass saved for it. A block therefore gets the place of the
+ * saved tensor that is freed next.
  */
 final class BackwardPlaces {
     private BackwardPlaces() {}

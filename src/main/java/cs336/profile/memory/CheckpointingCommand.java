@@ -44,8 +44,9 @@ public final class CheckpointingCommand extends LabCommand {
             defaultValue = "everything,blocks-1,blocks-2,blocks-4,recursive",
             paramLabel = "<policy>",
             description =
-                    "what is kept for the backward pass: everything, all-but-ffn, ffn-<k> (all but the feed-forward layers of the first k blocks), blocks-<k> (the input of every k-th"
-                            + " block), nothing (as blocks-1), recursive (halving), or budget-<n> (as much as fits into n MiB)")
+                    "activations that are kept for the backward pass: everything, all-but-ffn, ffn-<k> (all but the"
+                            + " feed-forward layers of the first k blocks), blocks-<k> (the input of every k-th block),"
+                            + " nothing (as blocks-1), recursive (halving), or budget-<n> (as much as fits into n MiB)")
     private List<String> policies;
 
     @Option(names = "--warmup", defaultValue = "3", paramLabel = "<n>", description = "number of warm-up steps")

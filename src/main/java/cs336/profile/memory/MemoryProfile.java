@@ -17,7 +17,7 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Records every allocation and release of a program, and where in the program each happened:
+ * A recorder of every allocation and release of a program, and of its place in the program:
  *
  * <pre>{@code
  * try (var memory = MemoryProfile.start(device)) {
@@ -254,7 +254,7 @@ public final class MemoryProfile implements AutoCloseable {
         return freed && until >= phase.until() ? MemoryCategory.ACTIVATIONS : MemoryCategory.WORKSPACE;
     }
 
-    /** Tracks the open ranges of the recording thread. */
+    /** A listener that tracks the open ranges of the recording thread. */
     private final class RangeTracker implements RangeListener {
         private final Deque<String> open = new ArrayDeque<>();
         private volatile String phase = "";

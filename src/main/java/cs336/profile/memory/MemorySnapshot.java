@@ -45,8 +45,8 @@ public final class MemorySnapshot {
      * Reads a snapshot written by {@link MemoryRecord#saveSnapshot} or by a Python program.
      *
      * @return the recording of the first GPU that has entries. Sizes are the requested ones, before the allocator
-     *     rounds them up. Phases, places and categories are available for our own snapshots; in others every block is
-     *     {@link MemoryCategory#OTHER} and its place is the innermost stack frame.
+     *     rounds them up. Phases, places and categories are available for snapshots of {@link MemoryRecord}; in others
+     *     every block is {@link MemoryCategory#OTHER} and its place is the innermost stack frame.
      * @throws IOException if the file cannot be read or is not a snapshot; the message names the file and the error
      */
     public static MemoryRecord read(Path file) throws IOException {
@@ -74,7 +74,7 @@ public final class MemorySnapshot {
         throw new IOException("it has no " + TRACES);
     }
 
-    /** An unpickler that refuses a length beyond the end of the input before it allocates so many bytes. */
+    /** An unpickler that checks a length against the end of the input before it allocates memory. */
     private static final class BoundedUnpickler extends Unpickler {
         @Override
         protected Object dispatch(short opcode) throws IOException {

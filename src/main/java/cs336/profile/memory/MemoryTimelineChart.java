@@ -48,8 +48,8 @@ public final class MemoryTimelineChart {
     }
 
     /**
-     * Returns a figure of several timelines side by side without the category of parameters. Each panel has a vertical
-     * axis of its own, so that timelines of different height are readable.
+     * Returns a figure of several timelines side by side without the category of parameters. Each panel has a separate
+     * vertical axis, so that timelines of different height are readable.
      *
      * @param byTitle timelines by the titles of their panels
      * @throws IllegalArgumentException if there are none
@@ -68,7 +68,12 @@ public final class MemoryTimelineChart {
                 .orElseThrow(() -> new IllegalArgumentException("byTitle must have at least one timeline"));
     }
 
-    /** Draws the panels; their vertical axis ends at the common peak in bytes, or at their own peak if it is 0. */
+    /**
+     * Draws the panels.
+     *
+     * @param commonPeak peak in bytes at which the vertical axis of all panels ends; 0 if each ends at the peak of its
+     *     timeline
+     */
     private static Figure figure(
             Map<String, MemoryTimeline> byTitle, long commonPeak, String yTitle, String name, String description) {
         int width = byTitle.size() == 1 ? 760 : PANEL_WIDTH * byTitle.size();

@@ -21,7 +21,7 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Records the memory of a language model: its construction and two runs of a pass on one batch of random tokens.
+ * A recorder of the memory of a language model: its construction and two runs of a pass on one batch of random tokens.
  *
  * <pre>{@code
  * MemoryRecord record = PassMemory.of(ModelSize.SMALL.config(), Device.best()).batch(4).record(Pass.STEP);

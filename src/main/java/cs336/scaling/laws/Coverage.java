@@ -4,7 +4,8 @@ import java.util.EnumMap;
 import java.util.Map;
 
 /**
- * The coverage of confidence intervals: how often they contain the true value, over sets of runs with different noise.
+ * The coverage of confidence intervals: the number of sets of runs, each with different noise, for which the interval
+ * contains the true value.
  *
  * @param sets number of sets
  * @param exponents number of sets in which the interval of the exponent contains the true exponent

@@ -8,7 +8,7 @@ import java.util.List;
  * between.
  *
  * @param compute the budget in FLOP
- * @param runs in order of model size, with at least three different sizes
+ * @param runs the training runs in order of model size, with at least three different sizes
  */
 public record IsoFlopProfile(double compute, List<TrainingRun> runs) {
     private static final Comparator<TrainingRun> BY_SIZE = Comparator.comparingLong(TrainingRun::parameters);

@@ -22,10 +22,10 @@ import java.util.stream.Collectors;
  * scaling laws are fitted to them. A file of runs is a JSON array of objects {@code {"parameters": 75000000,
  * "compute_budget": 1e18, "final_loss": 3.549787}}, with the budget in FLOP and the loss in nats per token.
  *
- * @param runs at least three budgets, each with at least three sizes
+ * @param runs training runs of at least three budgets with at least three model sizes each
  */
 public record IsoFlops(List<TrainingRun> runs) {
-    /** The place of the course's file of runs, which is not part of this repository. */
+    /** The path of the course's file of runs, which is not part of this repository. */
     public static final String COURSE_FILE = "data/isoflops_curves.json";
 
     private static final List<String> FIELDS = List.of("parameters", "compute_budget", "final_loss");

@@ -31,7 +31,7 @@ import picocli.CommandLine.Option;
             "    cs336 isoflops --runs " + SyntheticRuns.FILE + " --store shipped",
             "    cs336 isoflops --runs " + IsoFlops.COURSE_FILE + " --store published",
             "    cs336 isoflops --coverage 500 --resamples 400 --store shipped",
-            "  The repository's own runs, byte for byte, and runs with other noise:",
+            "  The synthetic runs of the repository, byte for byte, and runs with other noise:",
             "    cs336 isoflops --generate " + SyntheticRuns.FILE,
             "    cs336 isoflops --generate target/other.json --seed 1",
             "",
@@ -42,7 +42,8 @@ public final class IsoFlopsCommand extends LabCommand {
             names = "--runs",
             paramLabel = "<file>",
             description = "file of training runs. Default: the course's file " + IsoFlops.COURSE_FILE
-                    + ", which is not part of this repository, or else our synthetic runs " + SyntheticRuns.FILE)
+                    + " if it exists (it is not part of this repository), otherwise the synthetic runs "
+                    + SyntheticRuns.FILE)
     private Path runs;
 
     @Option(
@@ -92,7 +93,7 @@ public final class IsoFlopsCommand extends LabCommand {
     @Option(
             names = "--generate",
             paramLabel = "<file>",
-            description = "write the repository's own runs to this file instead, with noise from --seed")
+            description = "write synthetic runs to this file instead, with noise from --seed")
     private Path generated;
 
     @Option(

@@ -124,7 +124,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
      * Returns a table with a row for each budget and method: the optimal number of parameters N and of tokens D, with
      * their intervals.
      *
-     * @param budgets in FLOP
+     * @param budgets compute budgets in FLOP
      * @throws IllegalArgumentException if a budget is not positive
      */
     public Table predictions(double... budgets) {

@@ -7,7 +7,7 @@ import java.util.Arrays;
  *
  * @param centre mean x of the points
  * @param level mean y of the points, which is the line's value at {@code centre}
- * @param slope of the line
+ * @param slope slope of the line
  * @param residualStandardDeviation standard deviation of the residuals, √(Σ residual² / (n − 2))
  * @param spread Σ (x − centre)²
  * @param n number of points

@@ -5,7 +5,7 @@ package cs336.scaling.laws;
  * 6·N·D: D = C^(1 − exponent) / (6 · coefficient).
  *
  * @param coefficient number of parameters at a budget of 1 FLOP
- * @param exponent of the budget; with 0.5, model and data grow by the same factor
+ * @param exponent exponent of the budget; with 0.5, model and data grow by the same factor
  */
 public record PowerLaw(double coefficient, double exponent) {
     /**

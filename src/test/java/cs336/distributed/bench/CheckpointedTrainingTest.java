@@ -222,11 +222,11 @@ class CheckpointedTrainingTest {
         rejected(
                 new DdpCommand(),
                 "--checkpoint c --mode none",
-                "--mode none has no effect with --checkpoint: its ranks do not train the same model");
+                "--mode none cannot be used with --checkpoint: its ranks do not train the same model");
         rejected(
                 new ShardCommand(),
                 "--checkpoint c --mode unsynchronised",
-                "--mode unsynchronised has no effect with --checkpoint: its ranks do not train the same model");
+                "--mode unsynchronised cannot be used with --checkpoint: its ranks do not train the same model");
         rejected(new DdpCommand(), "--checkpoint c --rounds 3", "--rounds has no effect with --checkpoint");
         rejected(new DdpCommand(), "--checkpoint c --trace t", "--trace has no effect with --checkpoint");
         rejected(new DdpCommand(), "--checkpoint c --model toy", "--checkpoint needs --model transformer, not toy");

@@ -194,8 +194,8 @@ class FsdpCommandTest extends CommandTest {
             value = {
                 "0/2 1/2 0/2 1/2 | ",
                 "0/1 0/1 | ",
-                "0/3 1/3 2/3 0/1 | mode hsdp needs the same number of ranks on each node, not 3 on that of rank 0 and 1 on"
-                        + " that of rank 3",
+                "0/3 1/3 2/3 0/1 | mode hsdp needs the same number of ranks on each node, not 3 on the node of rank 0"
+                        + " and 1 on the node of rank 3",
                 "0/2 0/2 1/2 1/2 | mode hsdp needs consecutive ranks on each node, as with srun --distribution=block; rank"
                         + " 1 has the local rank 0 of 2",
             })
