@@ -105,13 +105,17 @@ public final class IsoFlopsCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
-            if (name != null && generated == null) {
+            if (generated != null) {
+                generate();
+                out().flush();
+                return 0;
+            }
+            ArgumentCheck.notEmpty("--output", output);
+            if (name != null) {
                 requireName();
                 ArgumentCheck.writableFolder("--output", output);
             }
-            if (generated != null) {
-                generate();
-            } else if (sets != null) {
+            if (sets != null) {
                 coverage().write(out(), name, results("isoflops_coverage"));
             } else {
                 fit();
@@ -153,7 +157,7 @@ public final class IsoFlopsCommand extends LabCommand {
                 budgets.stream().distinct().mapToDouble(Double::doubleValue).toArray();
         for (double compute : asked) {
             if (!(compute > 0 && Double.isFinite(compute))) {
-                throw new IllegalArgumentException("--compute must be above 0 FLOP, not " + compute);
+                throw new IllegalArgumentException("--compute must be finite and above 0 FLOP, not " + compute);
             }
         }
         Path file = runs == null ? SyntheticRuns.orCourseFile() : runs;
