@@ -34,9 +34,11 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.NoSuchFileException;
+import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.UnmatchedArgumentException;
 
@@ -95,7 +97,16 @@ public final class Main extends LabCommand {
 
     /** Returns the command line with all its commands. */
     static CommandLine commandLine() {
-        return new CommandLine(new Main())
+        var main = new CommandLine(new Main());
+        // Without this, picocli prints a warning about a value with one quotation mark.
+        for (CommandLine command : main.getSubcommands().values()) {
+            command.getCommandSpec().parser().splitQuotedStrings(true);
+        }
+        return main.setExpandAtFiles(false)
+                .setExecutionStrategy(parsed -> {
+                    requireCompleteLists(parsed);
+                    return new CommandLine.RunLast().execute(parsed);
+                })
                 .setParameterExceptionHandler(
                         (error, arguments) -> fail(error.getCommandLine(), reason(error), CommandLine.ExitCode.USAGE))
                 .setExecutionExceptionHandler((error, commandLine, parsed) -> {
@@ -113,6 +124,30 @@ public final class Main extends LabCommand {
                     }
                     throw error;
                 });
+    }
+
+    /**
+     * Checks the values of options that are lists. Without this check, {@code --context 1,} would be a list of one
+     * element, and {@code --context ,} an empty one.
+     *
+     * @throws ParameterException if an element is empty
+     */
+    private static void requireCompleteLists(CommandLine.ParseResult parsed) {
+        for (CommandLine.ParseResult command : parsed.asCommandLineList().stream()
+                .map(CommandLine::getParseResult)
+                .toList()) {
+            for (OptionSpec option : command.matchedOptions()) {
+                for (String value : option.originalStringValues()) {
+                    if (option.splitRegex().equals(",")
+                            && List.of(value.split(",", -1)).contains("")) {
+                        throw new ParameterException(
+                                command.commandSpec().commandLine(),
+                                option.longestName() + " must be a list of values separated by commas, not '" + value
+                                        + "'");
+                    }
+                }
+            }
+        }
     }
 
     private static int fail(CommandLine commandLine, String reason, int exitCode) {

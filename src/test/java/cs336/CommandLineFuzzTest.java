@@ -43,6 +43,9 @@ class CommandLineFuzzTest {
             "overlap missing.json --figure",
             "writeup --output",
             "train --text missing.txt --checkpoint",
+            "allreduce --device cpu --output",
+            "compile --output",
+            "fsdp --device cpu --output",
             "ddp --checkpoint",
             "shard --mode zero-1 --checkpoint",
             "fsdp --mode fsdp --checkpoint");
@@ -64,10 +67,12 @@ class CommandLineFuzzTest {
         "no such thing",
         "two\nlines",
         "../..",
-        "ü🙂"
+        "ü🙂",
+        "a'b\"c",
+        "@/"
     };
 
-    /** A run with -Dcs336.fuzz=17 tries all values; each command line takes 20 ms. */
+    /** A run with -Dcs336.fuzz=19 tries all values; each command line takes 20 ms. */
     private static final int VALUES_PER_OPTION = Integer.getInteger("cs336.fuzz", 1);
 
     @TempDir

@@ -99,6 +99,10 @@ class MainTest {
                 "isoflops --resamples 100 --store here --output",
                 "isoflops --generate",
                 "overlap data/measurements/h200-x4/ddp/naive-rank0.json.gz --figure",
+                "ddp --device cpu --trace",
+                "fsdp --device cpu --trace",
+                "ddp --device cpu --output",
+                "allreduce --device cpu --output",
                 "writeup --output",
             })
     void aPathThatCannotBeWrittenIsReportedBeforeTheWork(String command) throws IOException {
@@ -146,12 +150,38 @@ class MainTest {
                         + " 2147483647 are too large",
                 "attention --batch 2147483647 --context 2147483647 | 2147483647 sequences or heads with --context"
                         + " 2147483647 and --d 16 are too large",
+                "plan --context , | --context must be a list of values separated by commas, not ','",
+                "benchmark --context 8, | --context must be a list of values separated by commas, not '8,'",
+                "benchmark --size ,small | --size must be a list of values separated by commas, not ',small'",
+                "ddp --attention , --device cpu | --attention must be a list of values separated by commas, not ','",
+                "allreduce --processes ,, --device cpu | --processes must be a list of values separated by commas, not"
+                        + " ',,'",
+                "benchmark --size a'b\"c | size 'a'b\"c' is unknown; known: small, medium, large, xl, 2.7B",
+                "plan --size @/ | size '@/' is unknown; known: small, medium, large, xl, 2.7B",
+                "accounting --output= | --output must not be empty",
+                "isoflops --output= | --output must not be empty",
+                "accounting --answers --shards 3 | --shards has no effect with --answers",
+                "fsdp --predict h200-x2 --size xl | --size has no effect with --predict",
+                "ddp --predict-buckets h200-x4 --steps 0 | --steps has no effect with --predict-buckets",
                 "leaderboard --round 0 | --round must be at least 1, not 0",
                 "kernels --hidden 0 | --hidden must be at least 1, not 0",
             })
     void wrongUseIsReportedInOneLine(String command, String message) {
         assertEquals(2, run(command.split(" ")));
         assertEquals("cs336: " + message + "\n", err.toString());
+    }
+
+    /** 2(n − 1), the steps of a ring, exceeds 2³¹ here. */
+    @ParameterizedTest
+    @ValueSource(
+            strings = {
+                "accounting --data 2147483647",
+                "accounting --shards 2147483647",
+                "plan --processes 2147483647 --d-model 16 --layers 1 --heads 2 --context 8"
+            })
+    void theLargestNumberOfDevicesIsCalculated(String command) {
+        assertEquals(0, run(command.split(" ")), err.toString());
+        assertEquals("", err.toString());
     }
 
     @Test

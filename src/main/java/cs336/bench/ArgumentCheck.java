@@ -38,7 +38,7 @@ public final class ArgumentCheck {
      * @throws IOException if the folder or a file in it cannot be created; the message names the option
      */
     public static void writableFolder(String option, Path folder) throws IOException {
-        requireName(option, folder);
+        notEmpty(option, folder);
         try {
             Files.createDirectories(folder);
             Files.delete(Files.createTempFile(folder, ".cs336-", null));
@@ -55,7 +55,7 @@ public final class ArgumentCheck {
      * @throws IOException if the file is a folder, is read-only, or cannot be created; the message names the option
      */
     public static void writableFile(String option, Path file) throws IOException {
-        requireName(option, file);
+        notEmpty(option, file);
         Path folder = file.toAbsolutePath().getParent();
         if (folder == null || Files.isDirectory(file)) {
             throw new IOException(option + " " + file + " cannot be written: it is a folder");
@@ -73,7 +73,13 @@ public final class ArgumentCheck {
         }
     }
 
-    private static void requireName(String option, Path path) {
+    /**
+     * Checks that the name of a file or folder is not empty.
+     *
+     * @param option the option that names it
+     * @throws IllegalArgumentException if it is empty
+     */
+    public static void notEmpty(String option, Path path) {
         if (path.toString().isEmpty()) {
             throw new IllegalArgumentException(option + " must not be empty");
         }

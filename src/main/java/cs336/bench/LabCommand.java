@@ -2,9 +2,11 @@ package cs336.bench;
 
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
@@ -45,6 +47,21 @@ public abstract class LabCommand implements Callable<Integer> {
         for (String option : options) {
             if (spec.commandLine().getParseResult().hasMatchedOption(option)) {
                 throw new IllegalArgumentException(option + " has no effect " + why);
+            }
+        }
+    }
+
+    /**
+     * Checks that only options which have an effect are given.
+     *
+     * @param why the reason why others have none, such as {@code with --answers}
+     * @param effective the names of the options that may be given
+     * @throws IllegalArgumentException if another option is given
+     */
+    protected final void requireOnly(String why, String... effective) {
+        for (OptionSpec option : spec.commandLine().getParseResult().matchedOptions()) {
+            if (!List.of(effective).contains(option.longestName())) {
+                throw new IllegalArgumentException(option.longestName() + " has no effect " + why);
             }
         }
     }

@@ -1,5 +1,7 @@
 package cs336.bench;
 
+import java.io.FileNotFoundException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
@@ -14,7 +16,7 @@ public final class Project {
      * Returns a file or folder of the project.
      *
      * @param fromRoot path relative to the root, as in {@code data/measurements}
-     * @throws IllegalStateException if the working folder is not inside the project
+     * @throws UncheckedIOException if the working folder is not inside the project
      */
     public static Path path(String fromRoot) {
         return root(Path.of("").toAbsolutePath()).resolve(fromRoot);
@@ -26,7 +28,7 @@ public final class Project {
                 return folder;
             }
         }
-        throw new IllegalStateException(
-                "no project folder found: neither " + start + " nor one of its parents contains notebooks/ and data/");
+        throw new UncheckedIOException(new FileNotFoundException(
+                "no project folder found: neither " + start + " nor one of its parents contains notebooks/ and data/"));
     }
 }

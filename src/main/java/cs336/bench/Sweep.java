@@ -234,8 +234,11 @@ public final class Sweep {
 
     private void store(Case c, CaseOutcome outcome) throws IOException {
         var rows = new ArrayList<Measurement>();
-        outcome.samples.forEach(s -> rows.add(Measurement.of(s)));
-        missing(c, outcome.samples).forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
+        List<Metric> missing = missing(c, outcome.samples);
+        // A row must tell that the case did not end well, even if it failed after its last metric.
+        Status recorded = missing.isEmpty() ? outcome.status : Status.OK;
+        outcome.samples.forEach(s -> rows.add(new Measurement(s.metric(), s.summary(), recorded)));
+        missing.forEach(m -> rows.add(Measurement.missing(m, outcome.status)));
         // The rows come last, because a case with stored rows is not measured again.
         if (keepSteps && !outcome.samples.isEmpty()) {
             measurements.putSteps(c, outcome.samples);

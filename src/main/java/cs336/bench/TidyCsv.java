@@ -70,7 +70,7 @@ final class TidyCsv {
                 var lock = channel.lock()) {
             // Opening the file again would release the lock; its length can be read without that.
             long owner = ThreadLocalRandom.current().nextLong(1, 1 << 20);
-            channel.truncate(0).write(ByteBuffer.allocate(1), owner - 1);
+            named(() -> channel.truncate(0).write(ByteBuffer.allocate(1), owner - 1));
             if (!hasLength(file, owner)) {
                 return false;
             }
@@ -208,12 +208,23 @@ final class TidyCsv {
         }
     }
 
-    private static void write(FileChannel file, String text) throws IOException {
+    private void write(FileChannel file, String text) throws IOException {
         ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
-        while (bytes.hasRemaining()) {
-            file.write(bytes);
+        named(() -> {
+            while (bytes.hasRemaining()) {
+                file.write(bytes);
+            }
+            file.force(true);
+        });
+    }
+
+    /** Runs an action whose errors, such as a full disk, do not name the file, and adds its name. */
+    private void named(FileAction action) throws IOException {
+        try {
+            action.run();
+        } catch (IOException e) {
+            throw new IOException(path + " cannot be written: " + e.getMessage(), e);
         }
-        file.force(true);
     }
 
     /** Waits until the file's name is on disk, too. */

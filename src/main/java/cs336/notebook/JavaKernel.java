@@ -14,6 +14,7 @@ import io.github.spencerpark.jupyter.messages.publish.PublishDisplayData;
 import io.github.spencerpark.jupyter.messages.publish.PublishStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
@@ -69,7 +70,7 @@ public final class JavaKernel extends BaseKernel {
     private static Path sources() {
         try {
             return Project.path("src/main/java");
-        } catch (IllegalStateException e) {
+        } catch (UncheckedIOException e) {
             return Path.of("src/main/java");
         }
     }

@@ -9,6 +9,7 @@ import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
 import com.google.gson.stream.JsonWriter;
+import cs336.bench.AtomicFile;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.nio.charset.CharacterCodingException;
@@ -170,7 +171,7 @@ final class Notebook {
                 cells.get(i).json.addProperty("id", "cell-" + (i + 1));
             }
         }
-        Files.writeString(file, GSON.toJson(json) + "\n");
+        AtomicFile.write(file, GSON.toJson(json) + "\n");
     }
 
     /**
@@ -190,7 +191,7 @@ final class Notebook {
             writer.setIndent(" ");
             GSON.toJson(json, writer);
         }
-        Files.writeString(file, text + "\n");
+        AtomicFile.write(file, text + "\n");
     }
 
     /** A view of one cell. */

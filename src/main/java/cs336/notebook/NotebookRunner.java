@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.bench.AtomicFile;
 import cs336.bench.ChildJvm;
 import cs336.kernels.runtime.KernelCell;
 import java.io.IOException;
@@ -168,7 +169,7 @@ public final class NotebookRunner {
             return new NotebookExecution(notebook, process, timeLimit).run();
         } finally {
             notebook.write(output.resolve(notebook.name() + ".ipynb"));
-            Files.writeString(output.resolve(notebook.name() + ".html"), page.html());
+            AtomicFile.write(output.resolve(notebook.name() + ".html"), page.html());
         }
     }
 

@@ -4,6 +4,7 @@ import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import cs336.bench.AtomicFile;
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
 import cs336.charts.Svg;
@@ -12,7 +13,6 @@ import java.awt.Font;
 import java.awt.font.FontRenderContext;
 import java.awt.font.TextLayout;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -178,7 +178,7 @@ public final class FlameGraph {
      * @throws IOException if the file cannot be written
      */
     public void save(Path file) throws IOException {
-        Files.writeString(file, svg());
+        AtomicFile.write(file, svg());
     }
 
     /** Returns the data of the script as JSON: all names, then name index, depth and value of each frame. */

@@ -1,8 +1,8 @@
 package cs336.profile;
 
+import cs336.bench.AtomicFile;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -154,7 +154,7 @@ public final class FoldedStacks {
      * @throws IOException if the file cannot be written
      */
     public void write(Path file) throws IOException {
-        Files.writeString(file, toString(), StandardCharsets.UTF_8);
+        AtomicFile.write(file, toString());
     }
 
     /** Returns the stacks in the order of their first occurrence. */

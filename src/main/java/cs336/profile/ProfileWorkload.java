@@ -3,6 +3,7 @@ package cs336.profile;
 import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import cs336.basics.TransformerLM;
+import cs336.bench.AtomicFile;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.ModelCase;
@@ -90,10 +91,10 @@ public final class ProfileWorkload implements Workload {
         brief(last.stacks()).write(folder.resolve(STACKS));
         OpTable operators = last.ops();
         operators.table().write().csv(folder.resolve("operators.csv").toString());
-        Files.writeString(folder.resolve("operators.txt"), operators + "\n");
+        AtomicFile.write(folder.resolve("operators.txt"), operators + "\n");
         if (!last.trace().work().isEmpty()) {
             kernels(steps).write().csv(folder.resolve(KERNELS).toString());
-            Files.writeString(folder.resolve("kernels.txt"), last.kernels() + "\n");
+            AtomicFile.write(folder.resolve("kernels.txt"), last.kernels() + "\n");
         }
     }
 

@@ -1,6 +1,7 @@
 package cs336.profile;
 
 import com.google.gson.stream.JsonWriter;
+import cs336.bench.AtomicFile;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -8,7 +9,6 @@ import java.io.OutputStreamWriter;
 import java.io.Writer;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.TreeMap;
@@ -26,13 +26,16 @@ final class TraceWriter {
     }
 
     static void write(Trace trace, Path file) throws IOException {
-        try (OutputStream bytes = new BufferedOutputStream(Files.newOutputStream(file));
-                OutputStream packed = file.toString().endsWith(".gz") ? new GZIPOutputStream(bytes) : bytes;
-                Writer text = new OutputStreamWriter(packed, StandardCharsets.UTF_8)) {
-            var writer = new TraceWriter(text);
-            writer.write(trace);
-            writer.json.flush();
-        }
+        boolean isPacked = file.toString().endsWith(".gz");
+        AtomicFile.write(file, out -> {
+            try (OutputStream bytes = new BufferedOutputStream(out);
+                    OutputStream packed = isPacked ? new GZIPOutputStream(bytes) : bytes;
+                    Writer text = new OutputStreamWriter(packed, StandardCharsets.UTF_8)) {
+                var writer = new TraceWriter(text);
+                writer.write(trace);
+                writer.json.flush();
+            }
+        });
     }
 
     private void write(Trace trace) throws IOException {

@@ -124,18 +124,9 @@ public final class AccountingCommand extends LabCommand {
     public Integer call() throws IOException {
         return checked(() -> {
             if (answers || simulated != null) {
-                requireNotGiven(
-                        answers ? "with --answers" : "with --simulate",
-                        "--model",
-                        "--data",
-                        "--shards",
-                        "--stage",
-                        "--tensor",
-                        "--pipeline",
-                        "--tokens",
-                        "--micro-batches",
-                        "--chip");
+                requireOnly(answers ? "with --answers" : "with --simulate", "--answers", "--simulate", "--output");
             }
+            ArgumentCheck.notEmpty("--output", output);
             MeasurementQuery measured = simulated == null ? null : MeasurementQuery.of(output.resolve(simulated));
             if (answers || simulated != null) {
                 ArgumentCheck.writableFolder("--output", output);

@@ -45,8 +45,8 @@ public record RingAllReduce(Seconds alpha, Bandwidth beta) {
     }
 
     /** Returns the number of steps of a ring: 2(n − 1). */
-    public static int steps(int ranks) {
-        return 2 * (ranks - 1);
+    public static long steps(int ranks) {
+        return 2L * (ranks - 1);
     }
 
     /** Returns the bytes that each rank sends per byte of its payload: 2(n − 1) / n; 0 for one rank. */

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -24,7 +25,7 @@ class ProjectTest {
 
     @Test
     void outsideTheProjectTheErrorNamesTheFolder() {
-        var error = assertThrows(IllegalStateException.class, () -> Project.root(folder));
+        var error = assertThrows(UncheckedIOException.class, () -> Project.root(folder));
         assertEquals(true, error.getMessage().contains(folder.toString()));
     }
 }

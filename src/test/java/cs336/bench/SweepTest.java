@@ -80,6 +80,9 @@ class SweepTest {
                 default -> throw new AssertionError();
             }
             record.accept(new Samples(BACKWARD, List.of(4.0, 5.0)));
+            if (c.text("end").equals("ok-but-late")) {
+                throw new IOException("No space left on device");
+            }
         }
 
         /** Uses the shell's built-in kill, because the program is missing in small containers. */
@@ -173,6 +176,16 @@ class SweepTest {
         assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
         assertEquals(List.of("ok", "cuda", "halt", "halt", "ok"), ran());
         assertEquals(6, measurements.table().rowCount());
+    }
+
+    @Test
+    void aCaseThatFailsAfterItsLastMetricIsAFailure() throws Exception {
+        List<Case> cases = ending("ok-but-late");
+        assertEquals(new Sweep.CaseCounts(1, 0, 1), sweep().run(cases));
+        assertEquals(List.of("error", "error"), column("status"));
+        assertEquals(
+                List.of(2.0, 4.5), measurements.table().doubleColumn("mean").asList());
+        assertEquals(new Sweep.CaseCounts(1, 0, 1), sweep().run(cases), "it is measured again");
     }
 
     private List<String> processes() throws IOException {

@@ -166,11 +166,11 @@ public final class DdpCommand extends LabCommand {
 
     private int predictBuckets() throws IOException {
         checked(() -> {
-            requireNotGiven(
-                    "with --predict-buckets", "--model", "--mode", "--bucket-size-mb", "--trace", "--checkpoint");
+            requireOnly("with --predict-buckets", "--predict-buckets", "--output");
             var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
             var predictions = new ArrayList<>(BucketPrediction.of(numbers, 2));
             predictions.addAll(BucketPrediction.of(numbers, 4));
+            ArgumentCheck.writableFolder("--output", storage.folder());
             var results = new CalculatedResults(storage.folder(), CalculatedResults.ON_PAPER, "bucket_overhead");
             results.clear();
             BucketPrediction.store(numbers, results);
@@ -257,9 +257,12 @@ public final class DdpCommand extends LabCommand {
 
     private int benchmark(List<TrainingMode> chosen) throws IOException, InterruptedException {
         Precision precision = checked(this::precision);
-        if (traces != null) {
-            ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
-        }
+        checked(() -> {
+            if (traces != null) {
+                ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
+            }
+            return null;
+        });
         for (ModelOptions.Model model : checked(models::models)) {
             List<Case> cases = checked(() -> cases(model, precision, chosen));
             TrainingPlan training = checked(() -> rounds.plan(cases, storage));

@@ -113,9 +113,12 @@ public final class FsdpCommand extends LabCommand {
         }
         checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
         List<ModelOptions.Model> chosen = checked(this::checkedModels);
-        if (traces != null) {
-            ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
-        }
+        checked(() -> {
+            if (traces != null) {
+                ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
+            }
+            return null;
+        });
         for (ModelOptions.Model model : chosen) {
             TrainingPlan training = checked(() -> rounds.plan(cases(model), storage));
             var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>());
@@ -132,9 +135,10 @@ public final class FsdpCommand extends LabCommand {
 
     private int predict() throws IOException {
         checked(() -> {
-            requireNotGiven("with --predict", "--mode", "--dtype", "--checkpointing", "--trace", "--checkpoint");
+            requireOnly("with --predict", "--predict", "--output");
             var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
             List<FsdpPrediction> predictions = FsdpPrediction.of(numbers);
+            ArgumentCheck.writableFolder("--output", storage.folder());
             var results = new CalculatedResults(storage.folder(), CalculatedResults.ON_PAPER, "fsdp_predictions");
             results.clear();
             FsdpPrediction.store(predictions, results);

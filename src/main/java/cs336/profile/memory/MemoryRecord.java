@@ -1,5 +1,6 @@
 package cs336.profile.memory;
 
+import cs336.bench.AtomicFile;
 import cs336.numbers.Tables;
 import cs336.torch.Device;
 import java.io.IOException;
@@ -196,7 +197,8 @@ public final class MemoryRecord {
      */
     public Path saveSnapshot(Path file) throws IOException {
         Files.createDirectories(file.toAbsolutePath().getParent());
-        return Files.write(file, MemorySnapshot.pickle(this, snapshot));
+        byte[] pickled = MemorySnapshot.pickle(this, snapshot);
+        return AtomicFile.write(file, out -> out.write(pickled));
     }
 
     /**

@@ -1,5 +1,6 @@
 package cs336.profile.memory;
 
+import cs336.bench.AtomicFile;
 import cs336.bench.TextFile;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -135,7 +136,7 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
                     .append('\n');
         }
         Files.createDirectories(file.toAbsolutePath().getParent());
-        return Files.writeString(file, text);
+        return AtomicFile.write(file, text.toString());
     }
 
     /**

@@ -1,10 +1,10 @@
 package cs336.scaling.laws;
 
 import cs336.bench.ArgumentCheck;
+import cs336.bench.AtomicFile;
 import cs336.bench.LabCommand;
 import cs336.scaling.CalculatedResults;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -106,13 +106,17 @@ public final class IsoFlopsCommand extends LabCommand {
     @Override
     public Integer call() throws IOException {
         return checked(() -> {
-            if (name != null && generated == null) {
+            if (generated != null) {
+                generate();
+                out().flush();
+                return 0;
+            }
+            ArgumentCheck.notEmpty("--output", output);
+            if (name != null) {
                 requireName();
                 ArgumentCheck.writableFolder("--output", output);
             }
-            if (generated != null) {
-                generate();
-            } else if (sets != null) {
+            if (sets != null) {
                 coverage().write(out(), name, results("isoflops_coverage"));
             } else {
                 fit();
@@ -129,7 +133,7 @@ public final class IsoFlopsCommand extends LabCommand {
         SyntheticRuns synthetic = SyntheticRuns.SHIPPED.seeded(seed);
         LossSurface surface = synthetic.surface();
         IsoFlops drawn = synthetic.draw();
-        Files.writeString(generated, drawn.json());
+        AtomicFile.write(generated, drawn.json());
         out().printf(
                         Locale.ROOT,
                         "%d runs with noise of %.1f %% on L = E + A / N^alpha + B / D^beta:"
@@ -154,7 +158,7 @@ public final class IsoFlopsCommand extends LabCommand {
                 budgets.stream().distinct().mapToDouble(Double::doubleValue).toArray();
         for (double compute : asked) {
             if (!(compute > 0 && Double.isFinite(compute))) {
-                throw new IllegalArgumentException("--compute must be above 0 FLOP, not " + compute);
+                throw new IllegalArgumentException("--compute must be finite and above 0 FLOP, not " + compute);
             }
         }
         Path file = runs == null ? SyntheticRuns.orCourseFile() : runs;

@@ -104,7 +104,7 @@ class IsoFlopsCommandTest extends CommandTest {
         Path empty = Files.writeString(folder.resolve("empty.json"), "[]");
         assertEquals(2, run(new IsoFlopsCommand(), "--resamples 100", "--runs", empty.toString()));
         assertEquals(
-                "--compute must be above 0 FLOP, not 0.0"
+                "--compute must be finite and above 0 FLOP, not 0.0"
                         + "--confidence must be between 0 and 1, not 95.0"
                         + "--resamples must be between 100 and 1000000, not 3"
                         + "--store must be letters, digits, '_' and '-', not 'a/b'"
@@ -120,6 +120,7 @@ class IsoFlopsCommandTest extends CommandTest {
                 "--coverage 0 | --coverage must be at least 1, not 0",
                 "--coverage 2 --compute 1e22 | --compute has no effect with --coverage",
                 "--generate x.json --store here | --store has no effect with --generate",
+                "--compute Infinity | --compute must be finite and above 0 FLOP, not Infinity",
                 "--generate x.json --coverage 2 | --coverage has no effect with --generate",
             })
     void wrongUseNamesTheOption(String arguments, String message) {

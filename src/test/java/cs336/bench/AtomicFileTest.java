@@ -1,0 +1,73 @@
+package cs336.bench;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class AtomicFileTest {
+    @TempDir
+    Path folder;
+
+    private List<Path> files() throws IOException {
+        try (Stream<Path> all = Files.list(folder)) {
+            return all.sorted().toList();
+        }
+    }
+
+    @Test
+    void aFailedWriteKeepsTheOldFileAndNamesIt() throws IOException {
+        Path file = Files.writeString(folder.resolve("a"), "old");
+        var error = assertThrows(
+                IOException.class,
+                () -> AtomicFile.write(file, out -> {
+                    out.write('n');
+                    throw new IOException("No space left on device");
+                }));
+        assertEquals(file + " cannot be written: No space left on device", error.getMessage());
+        assertEquals("old", Files.readString(file));
+        assertEquals(List.of(file), files());
+    }
+
+    @Test
+    void aFileIsReplacedWithItsPermissions() throws IOException {
+        Path file = Files.writeString(folder.resolve("a"), "a long old text");
+        Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
+        assertEquals(file, AtomicFile.write(file, "new ü"));
+        assertEquals("new ü", Files.readString(file));
+        assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
+        assertEquals(List.of(file), files());
+    }
+
+    @Test
+    void theTargetOfALinkIsReplaced() throws IOException {
+        Path file = Files.writeString(folder.resolve("a"), "old");
+        Path link = Files.createSymbolicLink(folder.resolve("b"), Path.of("a"));
+        AtomicFile.write(link, "new");
+        assertEquals("new", Files.readString(file));
+        assertTrue(Files.isSymbolicLink(link));
+    }
+
+    @Test
+    void aDeviceIsWrittenDirectly() throws IOException {
+        AtomicFile.write(Path.of("/dev/null"), "text");
+        assertTrue(Files.exists(Path.of("/dev/null")) && !Files.isRegularFile(Path.of("/dev/null")));
+        var error = assertThrows(IOException.class, () -> AtomicFile.write(Path.of("/dev/full"), "text"));
+        assertEquals("/dev/full cannot be written: No space left on device", error.getMessage());
+    }
+
+    @Test
+    void aFolderThatDoesNotExistIsAnErrorWithTheName() {
+        Path file = folder.resolve("none/a");
+        var error = assertThrows(IOException.class, () -> AtomicFile.write(file, "text"));
+        assertTrue(error.getMessage().startsWith(file + " cannot be written: NoSuchFileException: "), error.toString());
+    }
+}
