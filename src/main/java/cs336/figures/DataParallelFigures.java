@@ -12,19 +12,23 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
 /** The figures of the chapter on data parallelism, from measurements of {@code cs336 ddp} and {@code peers/ddp.py}. */
 public final class DataParallelFigures {
+    /** Sizes whose steps with 512 tokens are GPU-bound. Times of smaller ones vary by more than the strategies add. */
+    private static final List<ModelSize> GPU_BOUND = List.of(ModelSize.LARGE, ModelSize.XL, ModelSize.B2_7);
+
     private DataParallelFigures() {}
 
     /** A bar: the milliseconds that a mode adds to a step, with the standard deviation of the difference. */
     private record AddedTimeBar(String call, String mode, double added, double deviation) {}
 
-    /** A bar: the time of a step divided by that of a step without communication. */
-    private record StepTimeRatio(String size, String mode, double ratio) {}
+    /** A bar: the time that a strategy adds to a step, in percent of the step without communication. */
+    private record AddedPercentBar(String size, String mode, double percent, double deviation) {}
 
     /** A point: the exposed communication with a bucket size. */
     private record ExposedTimePoint(double megabytes, double ms, String series, String panel) {}
@@ -78,31 +82,40 @@ public final class DataParallelFigures {
     }
 
     /**
-     * Plots the time of a step on two GPUs divided by that without communication, per model size and mode.
+     * Plots the time that each strategy adds to a step on two GPUs, in percent of the step without communication, for
+     * the model sizes whose steps are GPU-bound.
      *
      * @param numbers defines {@code ddpSizes} as this project's steps of all sizes
      */
     public static Figure sizes(MeasurementQuery numbers) {
-        var ratios = new ArrayList<StepTimeRatio>();
+        var added = new ArrayList<AddedPercentBar>();
         String two = "ddpSizes[metric=total, status=ok";
         Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 500]");
-        for (ModelSize size : ModelSize.values()) {
+        for (ModelSize size : GPU_BOUND) {
             for (Row row : steps.where(steps.stringColumn("size").isEqualTo(size.label()))) {
-                double none = median(numbers, two + ", mode=none, size=" + size.label() + "]");
-                ratios.add(new StepTimeRatio(size.label(), row.getString("mode"), row.getDouble("median") / none));
+                String none = two + ", mode=none, size=" + size.label() + "]";
+                double percent = 100 / median(numbers, none);
+                double deviation = Math.hypot(
+                        row.getDouble("std"), numbers.quantity(none + ".std").value());
+                added.add(new AddedPercentBar(
+                        size.label(),
+                        row.getString("mode"),
+                        percent * row.getDouble("median") - 100,
+                        percent * deviation));
             }
         }
-        return Charts.bar(Tables.of(StepTimeRatio.class, ratios))
+        return Charts.bar(Tables.of(AddedPercentBar.class, added))
                 .x("size", "size of the model")
-                .y("ratio", "step ÷ step without communication")
+                .y("percent", "added to a step (%)")
+                .error("deviation")
                 .by("mode")
                 .rename("bucketed", "bucketed, 500 MB")
-                .level(1, "")
-                .size(860, 340)
+                .size(860, 300)
                 .figure(
                         "data-parallel-sizes",
-                        "Time of a training step on two GPUs divided by that without communication, for each model size,"
-                                + " one bar per mode");
+                        "Time that each strategy of data parallelism adds to a training step on two GPUs, in percent of the"
+                                + " step without communication, with the standard deviation from step to step, for the"
+                                + " model sizes whose steps are GPU-bound");
     }
 
     /**

@@ -36,7 +36,8 @@ import tech.tablesaw.api.Table;
  *       {@code peer}.
  *   <li>{@code labels} replaces the names and values of the row and column keys by words, separated by semicolons:
  *       {@code bucket_mb = bucket (MB)}, {@code zero-1 = ZeRO stage 1}. A value of one column only is written after the
- *       column's name: {@code bucket_mb 0 = none}.
+ *       column's name: {@code bucket_mb 0 = none}. A label such as {@code cell 24 = fp32} replaces a formatted cell; a
+ *       table with such labels has no unit.
  *   <li>{@code format} is a conversion and a unit. All numbers are converted to the unit, which is appended to the
  *       caption.
  * </ul>
@@ -78,7 +79,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                 ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer, labels)
                 : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer, labels);
         labels.requireAllUsed();
-        String unit = writer.unit();
+        String unit = labels.replaceCells() ? "" : writer.unit();
         String caption = keys.getOrDefault("caption", "").strip();
         if (!unit.isEmpty()) {
             caption = caption.endsWith(".")
@@ -135,7 +136,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> row : cells.values(from, rowKeys)) {
             var line = labels.values(rowKeys, row);
             for (String statistic : statistics) {
-                line.add(cells.text(row, statistic));
+                line.add(labels.cell(cells.text(row, statistic)));
             }
             rows.add(line);
         }
@@ -155,7 +156,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> row : cells.values(from, rowKeys)) {
             var line = labels.values(rowKeys, row);
             for (List<String> column : columns) {
-                line.add(cells.text(concat(row, column), template));
+                line.add(labels.cell(cells.text(concat(row, column), template)));
             }
             rows.add(line);
         }
@@ -178,6 +179,8 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
 
     /** The words that replace the names and values of key columns. */
     private static final class Labels {
+        private static final String CELL = "cell ";
+
         private final Map<String, String> words = new LinkedHashMap<>();
         private final Set<String> used = new HashSet<>();
 
@@ -213,11 +216,20 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             return result;
         }
 
+        boolean replaceCells() {
+            return words.keySet().stream().anyMatch(key -> key.startsWith(CELL));
+        }
+
+        /** Returns the word for a formatted cell, or the cell itself. */
+        String cell(String text) {
+            return words.containsKey(CELL + text) ? name(CELL + text) : text;
+        }
+
         void requireAllUsed() {
             for (String key : words.keySet()) {
                 if (!used.contains(key)) {
                     throw new IllegalArgumentException(
-                            "label \"" + key + "\" is not a name or value of a row or column of the table");
+                            "label \"" + key + "\" is not a name or value of a row or column, or a cell, of the table");
                 }
             }
         }

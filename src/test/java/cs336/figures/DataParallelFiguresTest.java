@@ -107,6 +107,14 @@ class DataParallelFiguresTest {
     }
 
     @Test
+    void sizesAreComparedByTheAddedPercentage() {
+        var bars = (CategoryChart) DataParallelFigures.sizes(numbers()).chart();
+        var naive = bars.getSeries("naive");
+        assertEquals(List.of("xl"), new ArrayList<Object>((Collection<?>) naive.getXData()));
+        assertEquals(40, naive.getYData()[0], 1e-9, "140 of 100");
+    }
+
+    @Test
     void figuresAreDeterministic() {
         assertEquals(
                 DataParallelFigures.sizes(numbers()).svg(),

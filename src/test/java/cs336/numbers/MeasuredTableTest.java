@@ -76,6 +76,25 @@ class MeasuredTableTest {
     }
 
     @Test
+    void labelsReplaceCells() {
+        String block = """
+                from: timing[implementation=plain, metric=forward, size=xl, small]
+                rows: size
+                columns: context
+                format: %.0f ms
+                caption: Speed
+                """;
+        var table = table(block + "labels: cell 64 = slow; cell 32 = fast; context = tokens\n");
+        assertEquals("""
+                size   tokens 128  tokens 256  tokens 512
+                xl           slow         128         OOM
+                small        fast        slow           –
+                """, table.cells().text());
+        assertEquals("Speed", table.caption());
+        assertTrue(failure(block + "labels: cell 65 = slow\n").contains("cell 65"));
+    }
+
+    @Test
     void wholeNumbersAmongDecimalsHaveNoDecimals() throws IOException {
         Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), """
                 megabytes,implementation,metric,unit,n,mean,std,median,min,max,status
