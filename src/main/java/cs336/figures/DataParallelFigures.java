@@ -35,7 +35,8 @@ public final class DataParallelFigures {
      *
      * @param context tokens per sequence
      */
-    public static Figure added(MeasurementQuery numbers, int context) {
+    public static Figure added(MeasurementQuery measurements, int context) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var added = new ArrayList<AddedTimeBar>();
         String xl = "ddp_benchmarking[size=xl, context=" + context
                 + ", backend=nccl, nodes=1, batch=2, metric=total, status=ok";
@@ -58,6 +59,7 @@ public final class DataParallelFigures {
                 .error("deviation")
                 .by("call")
                 .size(1000, 380)
+                .origin(numbers.origin())
                 .figure(
                         "data-parallel-added-" + context,
                         "Milliseconds that modes of data parallelism add to a training step of the xl model with sequences of "
@@ -80,9 +82,10 @@ public final class DataParallelFigures {
     /**
      * Plots the time of a step on two GPUs divided by that without communication, per model size and mode.
      *
-     * @param numbers defines {@code ddpSizes} as this project's steps of all sizes
+     * @param measurements defines {@code ddpSizes} as this project's steps of all sizes
      */
-    public static Figure sizes(MeasurementQuery numbers) {
+    public static Figure sizes(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var ratios = new ArrayList<StepTimeRatio>();
         String two = "ddpSizes[metric=total, status=ok";
         Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 500]");
@@ -99,6 +102,7 @@ public final class DataParallelFigures {
                 .rename("bucketed", "bucketed, 500 MB")
                 .level(1, "")
                 .size(860, 340)
+                .origin(numbers.origin())
                 .figure(
                         "data-parallel-sizes",
                         "Time of a training step on two GPUs divided by that without communication, for each model size,"
@@ -109,9 +113,10 @@ public final class DataParallelFigures {
      * Plots the exposed communication of the xl model with 512 tokens by the size of the buckets, as measured and as
      * predicted by {@link BucketPrediction}: one panel per number of GPUs.
      *
-     * @param numbers measurements of the machine whose steps and all-reduces were measured
+     * @param measurements those of the machine whose steps and all-reduces were measured
      */
-    public static Figure buckets(MeasurementQuery numbers) {
+    public static Figure buckets(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<ExposedTimePoint>();
         for (int processes : new int[] {2, 4}) {
             String panel = processes + " GPUs";
@@ -129,6 +134,7 @@ public final class DataParallelFigures {
                 .logX()
                 .logY()
                 .size(900, 340)
+                .origin(numbers.origin())
                 .figure(
                         "data-parallel-xl512",
                         "Time from the end of the backward pass until all gradients are averaged, by the maximum size of a"
