@@ -26,7 +26,9 @@ public final class Renderers {
 
     /** Text whose long lines are broken between words; those of plain text JupyterLab breaks inside of words. */
     private static final String BETWEEN_WORDS =
-            "<pre style=\"white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere\">%s</pre>\n";
+            "<pre style=\"margin: 0; padding: 0; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;"
+                    + " font-size: var(--jp-code-font-size, inherit); line-height: var(--jp-code-line-height, inherit)\">"
+                    + "%s</pre>\n";
 
     private Renderers() {}
 
