@@ -46,7 +46,8 @@ import tech.tablesaw.api.Row;
  * head, which stays gathered, and of the embedding, whose backward pass does not read it.
  *
  * <p><b>Peak memory.</b> The largest sum of shards, gradients that exist, activations ({@link CheckpointPlan}) and
- * gathered units, over the backward passes of all blocks. A block keeps 8 D + 3 F elements per token.
+ * gathered units, over the backward passes of all blocks. A block keeps 8 D + 3 F elements per token. This count covers
+ * the measured model only and is short enough for the writeup; {@code PlanMemory} counts the tensors of all models.
  *
  * @param size label of the model
  * @param batch sequences of each GPU

@@ -48,9 +48,7 @@ class BenchmarkCommandTest extends CommandTest {
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void invalidArgumentsAreReportedInOneLineWithExitCodeTwo(String arguments, String message) {
-        assertEquals(2, run(arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run(arguments));
     }
 
     @Test

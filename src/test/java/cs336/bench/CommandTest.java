@@ -1,5 +1,7 @@
 package cs336.bench;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.io.PrintWriter;
@@ -53,5 +55,16 @@ public abstract class CommandTest {
                 })
                 .setOut(new PrintWriter(out))
                 .execute(all.toArray(String[]::new));
+    }
+
+    /**
+     * Checks that a command line was rejected with a message and nothing else.
+     *
+     * @param exitCode of {@link #run}
+     */
+    protected final void assertRejected(String message, int exitCode) {
+        assertEquals(2, exitCode);
+        assertEquals(message, err.toString());
+        assertEquals("", out.toString());
     }
 }

@@ -48,9 +48,7 @@ class AccountingCommandTest extends CommandTest {
                         + " 2147483647 on DP 9 exceeds the range of 64-bit integers",
             })
     void wrongUseFailsWithOneLineThatNamesTheOption(String arguments, String message) {
-        assertEquals(2, run(new AccountingCommand(), arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run(new AccountingCommand(), arguments));
     }
 
     @Test

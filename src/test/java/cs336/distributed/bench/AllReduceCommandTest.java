@@ -50,9 +50,7 @@ class AllReduceCommandTest extends CommandTest {
                 "--problem a/b | --problem must be letters, digits, '_' and '-', not 'a/b'",
             })
     void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
-        assertEquals(2, run("--device cpu " + arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run("--device cpu " + arguments));
     }
 
     @ParameterizedTest

@@ -32,9 +32,7 @@ class AttentionCommandTest extends CommandTest {
                 "--time-limit 0 | --time-limit must be at least 1, not 0",
             })
     void wrongUseIsOneLineAndExitCodeTwo(String arguments, String message) {
-        assertEquals(2, run(arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run(arguments));
     }
 
     @Test

@@ -32,9 +32,7 @@ class CheckpointingCommandTest extends CommandTest {
                 "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
             })
     void wrongUseIsReportedInOneLineWithExitCodeTwo(String arguments, String message) {
-        assertEquals(2, run(arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run(arguments));
     }
 
     @Test

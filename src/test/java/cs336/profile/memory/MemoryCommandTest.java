@@ -36,9 +36,7 @@ class MemoryCommandTest extends CommandTest {
                 "--d-model 10 --heads 3 | --heads 3 does not divide --d-model 10",
             })
     void wrongUseIsReportedInOneLineWithExitCodeTwo(String arguments, String message) {
-        assertEquals(2, run(arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run(arguments));
     }
 
     @Test
