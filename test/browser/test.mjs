@@ -1,6 +1,6 @@
 // The checks of test/browser/run:  node test.mjs PROJECT lab|notebook [names]
 import { chromium } from 'playwright-core';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -19,8 +19,8 @@ const startLimit = 2_000;
 const completionLimit = 150;
 const parts = {
   start, interrupt, insight, values, times,
-  '00': () => notebook('00'), '01': () => notebook('01'), '08': () => notebook('08'), 11: () => notebook('11'),
-  untrusted, dark, site,
+  '00': () => notebook('00'), '01': () => notebook('01'), '02': () => notebook('02'), '08': () => notebook('08'), 11: () => notebook('11'),
+  newcomer, untrusted, dark, nbconvert, site,
 };
 const chosen = names.length ? names : Object.keys(parts);
 const unknown = chosen.filter(name => !(name in parts));
@@ -375,7 +375,11 @@ async function notebook(prefix) {
     await screenshots(frontEnd, `${prefix}-${width}`);
   }
   await hover(frontEnd, prefix);
-  await slider(frontEnd, prefix);
+  if (prefix === '02') {
+    await flameGraph(frontEnd);
+  } else {
+    await slider(frontEnd, prefix);
+  }
   await frontEnd.save();
   await close(frontEnd);
 }
@@ -436,12 +440,39 @@ async function hover(frontEnd, prefix) {
       await page.mouse.move(x + width * 0.6, y + height * 0.6, { steps: 4 });
       await page.mouse.up();
       check(`${prefix}: a drag over a figure zooms in`, await figures.nth(i).locator('button').isVisible());
+      const ticks = await figures.nth(i).locator('div > span').allInnerTexts();
+      check(`${prefix}: a zoomed figure has labels at its axes`, ticks.length > 1 && new Set(ticks).size > 1, ticks.join(' '));
       await screenshot(page, `${prefix}-zoomed`);
       await figures.nth(i).locator('button').click();
     }
   }
   const texts = [...shown].map(text => text.replace(/\s+/g, ' '));
+  if (prefix === '01') {
+    check(`${prefix}: figures of stored measurements name machine and commit`, texts.every(text => /H200, commits? [0-9a-f]{7}/.test(text)), texts.at(-1));
+  }
   check(`${prefix}: figures show values at the pointer`, shown.size > 0, `${texts.length} of ${await figures.count()}: ${texts[0]}`);
+}
+
+/** Looks at a frame of the first flame graph, zooms into it, and searches. */
+async function flameGraph(frontEnd) {
+  const { page } = frontEnd;
+  const element = page.locator(`${FrontEnd.outputs} iframe.cs336-figure`).first();
+  await element.scrollIntoViewIfNeeded();
+  const graph = element.contentFrame();
+  const widths = () => graph.locator('#live rect').evaluateAll(all => all.map(rect => Math.round(rect.getBoundingClientRect().width)));
+  const said = () => graph.locator('svg > g').last().innerHTML();
+  const before = { widths: await widths(), said: await said() };
+  await graph.locator('#live g').nth(3).hover();
+  check('02: the flame graph names the frame under the pointer', await said() !== before.said);
+  await graph.locator('#live g').nth(3).click();
+  const zoomed = await widths();
+  check('02: a click on a frame zooms in', zoomed[3] > before.widths[3], `${before.widths[3]} → ${zoomed[3]} px`);
+  await graph.locator('input').fill('linear');
+  const colours = await graph.locator('#live rect').evaluateAll(all => new Set(all.map(rect => rect.getAttribute('fill'))).size);
+  check('02: a search marks frames', colours > 1 && await said() !== before.said, `${colours} colours`);
+  await screenshot(page, '02-flame-graph');
+  await graph.locator('input').press('Escape');
+  check('02: Escape shows the whole flame graph', JSON.stringify(await widths()) === JSON.stringify(before.widths));
 }
 
 /** Moves the first slider of a notebook, if there is one. */
@@ -473,6 +504,37 @@ async function slider(frontEnd, prefix) {
   check(`${prefix}: a slider changes the output`, withoutReadout(before) !== withoutReadout(after));
   check(`${prefix}: no cell fails after a slider moved`, await page.locator(FrontEnd.errors).count() === 0);
   await screenshot(page, `${prefix}-slider`);
+}
+
+/** What README.md tells a newcomer to try in JupyterLab: to change a cell, and to draw a figure again. */
+async function newcomer() {
+  const changes = [
+    ['00', 'torch.randn', source => source.replace('1000, 96', '4, 4'), 'newcomer: a changed cell shows all values of a small tensor',
+      shown => (shown.match(/-?\d\.\d+/g) ?? []).length >= 16],
+    ['01', 'Figure synchronisation', source => source.replace('"small"', '"large"').split('\n').filter((line, i) => i !== 1).join('\n'),
+      'newcomer: a changed figure shows the large model', (shown, html) => html.includes('of the large model')],
+  ];
+  for (const [prefix, of, change, what, shows] of changes) {
+    const file = fileOf(prefix);
+    fs.copyFileSync(path.join(project, 'notebooks', file), path.join(copies, `new-${file}`));
+    const cells = JSON.parse(fs.readFileSync(path.join(project, 'notebooks', file), 'utf8')).cells.filter(cell => cell.cell_type === 'code');
+    const index = cells.findIndex(cell => cell.source.join('').includes(of));
+    const frontEnd = await open(`new-${file}`);
+    const { page } = frontEnd;
+    await frontEnd.run(0);
+    await finished(frontEnd, 60_000, prompts => [prompts[0]]);
+    await page.locator(FrontEnd.editor).nth(index).click();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.insertText(change(cells[index].source.join('')));
+    await page.keyboard.press('Shift+Enter');
+    await finished(frontEnd, 60_000, prompts => [prompts[index]]);
+    await page.waitForTimeout(1_000);
+    const html = (await frontEnd.output(index).evaluateAll(all => all.map(output => output.innerHTML))).join();
+    const shown = await text(frontEnd, index);
+    check(what, shows(shown, html), shown.replace(/\s+/g, ' ').slice(0, 120));
+    await screenshot(page, `newcomer-${prefix}`);
+    await close(frontEnd);
+  }
 }
 
 /** An executed notebook from somebody else: scripts and styles are removed, figures are still there. */
@@ -514,6 +576,38 @@ async function dark() {
   await screenshots(frontEnd, 'dark-08');
   await frontEnd.menu('Settings', 'Theme', 'JupyterLab Light');
   await close(frontEnd);
+}
+
+/** Jupyter's nbconvert and `./cs336 notebooks` show the same in a notebook without measured times. */
+async function nbconvert() {
+  const python = ['python3', '/usr/bin/python3'].find(p => spawnSync(p, ['-c', 'import nbconvert, nbclient, jupyter_client']).status === 0);
+  if (!python) {
+    skip('nbconvert shows what ./cs336 notebooks shows', 'nbconvert is missing; on Debian: apt-get install python3-nbconvert');
+    return;
+  }
+  const file = fileOf('13');
+  const folder = path.join(results, 'nbconvert');
+  const run = (what, command, options, env) => {
+    const { status, stderr } = spawnSync(command, options, { cwd: project, encoding: 'utf8', env: { ...process.env, ...env } });
+    check(`${what} runs ${file}`, status === 0, status === 0 ? '' : stderr.trim().split('\n').slice(-3).join(' '));
+  };
+  run('nbconvert', python, ['-m', 'nbconvert', '--to', 'notebook', '--execute', '--ExecutePreprocessor.timeout=300', '--output-dir', folder,
+    path.join('notebooks', file)], { JUPYTER_PATH: path.join(project, 'jupyter') });
+  run('./cs336 notebooks', path.join(project, 'cs336'), ['notebooks', '13', '--output', path.join(folder, 'cs336')]);
+  const outputs = copy => JSON.parse(fs.readFileSync(copy, 'utf8')).cells.filter(cell => cell.cell_type === 'code')
+    .map(cell => JSON.stringify(normalized(cell.outputs)));
+  const [theirs, ours] = [path.join(folder, file), path.join(folder, 'cs336', file)].map(outputs);
+  const different = theirs.flatMap((output, i) => output === ours[i] ? [] : [`cell ${i + 1}`]);
+  check('nbconvert shows what ./cs336 notebooks shows', theirs.length === ours.length && theirs.length > 20 && different.length === 0,
+    different.length ? different.join(', ') : `${theirs.length} cells, ${theirs.join('').length} characters`);
+}
+
+/** Returns a part of a notebook with texts as strings and names in alphabetical order. */
+function normalized(part) {
+  if (Array.isArray(part)) {
+    return part.every(line => typeof line === 'string') ? part.join('') : part.map(normalized);
+  }
+  return part && typeof part === 'object' ? Object.fromEntries(Object.keys(part).sort().map(key => [key, normalized(part[key])])) : part;
 }
 
 /** The website on a phone. */

@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.units.UnitFactors;
 import java.util.List;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
@@ -34,7 +35,7 @@ public record BenchmarkResult(String title, List<Samples> samples) {
 
     /**
      * Returns a table with one row for each metric and the columns {@code metric}, {@code unit}, {@code n},
-     * {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}.
+     * {@code mean}, {@code std}, {@code median}, {@code min}, {@code max}. Numbers of bytes are in MB.
      */
     public Table table() {
         var metric = StringColumn.create("metric");
@@ -46,13 +47,15 @@ public record BenchmarkResult(String title, List<Samples> samples) {
         for (Samples s : samples) {
             Summary summary = s.summary();
             metric.append(s.metric().name());
-            unit.append(s.metric().unit());
+            boolean bytes = s.metric().unit().equals("bytes");
+            double one = bytes ? UnitFactors.MB : 1;
+            unit.append(bytes ? "MB" : s.metric().unit());
             n.append(summary.n());
-            statistics.get(0).append(summary.mean());
-            statistics.get(1).append(summary.std());
-            statistics.get(2).append(summary.median());
-            statistics.get(3).append(summary.min());
-            statistics.get(4).append(summary.max());
+            statistics.get(0).append(summary.mean() / one);
+            statistics.get(1).append(summary.std() / one);
+            statistics.get(2).append(summary.median() / one);
+            statistics.get(3).append(summary.min() / one);
+            statistics.get(4).append(summary.max() / one);
         }
         Table table = Table.create(title, metric, unit, n);
         statistics.forEach(table::addColumns);

@@ -13,6 +13,7 @@ import java.io.OutputStream;
 import java.lang.management.ManagementFactory;
 import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -50,6 +51,7 @@ public final class ChildJvm implements AutoCloseable {
             List.of("-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=0.1");
 
     private static final int MAX_KEPT_LINES = 40;
+    private static final int MAX_REPORT_LINES = 8;
     private static final int MAX_LINE_BYTES = 1 << 14;
     private static final int MAX_ANSWER_BYTES = 1 << 26;
 
@@ -64,6 +66,7 @@ public final class ChildJvm implements AutoCloseable {
     private final Thread out;
     private final Thread err;
     private final Consumer<String> listener;
+    private final long startMs = System.currentTimeMillis();
     private boolean timedOut;
     private volatile boolean closed;
 
@@ -149,9 +152,36 @@ public final class ChildJvm implements AutoCloseable {
         // A process that the child started may keep the pipes open.
         out.join(LAST_OUTPUT_MS);
         err.join(LAST_OUTPUT_MS);
+        if (exitCode != 0) { // 1 after a crash, because no core is dumped
+            keepReportOfCrash();
+        }
         synchronized (keptLines) {
             return new Ending(exitCode, timedOut, List.copyOf(keptLines));
         }
+    }
+
+    /** Keeps the first lines of the JVM's report of a crash, if the child's standard output did not show them. */
+    private void keepReportOfCrash() {
+        synchronized (keptLines) {
+            if (keptLines.stream().anyMatch(line -> line.startsWith("# "))) {
+                return;
+            }
+        }
+        Path log = Path.of(crashLog(String.valueOf(process.pid())));
+        try {
+            // An older file is of another process that had the same number.
+            if (Files.getLastModifiedTime(log).toMillis() >= startMs) {
+                List<String> report = Files.readAllLines(log, StandardCharsets.ISO_8859_1);
+                report.stream().limit(MAX_REPORT_LINES).forEach(this::keep);
+                keep("# " + log);
+            }
+        } catch (IOException e) {
+            // It did not crash.
+        }
+    }
+
+    private static String crashLog(String pid) {
+        return System.getProperty("java.io.tmpdir") + "/cs336-crash-" + pid + ".log";
     }
 
     /** Kills the child if it is still running. */
@@ -181,7 +211,7 @@ public final class ChildJvm implements AutoCloseable {
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.addAll(COMPILE_EARLY);
         command.addAll(flags());
-        command.add("-XX:ErrorFile=" + System.getProperty("java.io.tmpdir") + "/cs336-crash-%p.log");
+        command.add("-XX:ErrorFile=" + crashLog("%p"));
         command.add("-XX:-CreateCoredumpOnCrash");
         command.add(main.getName());
         var builder = new ProcessBuilder(command);

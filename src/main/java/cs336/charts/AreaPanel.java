@@ -82,6 +82,7 @@ public final class AreaPanel extends XYChart {
             frame.paint(g, withNames, scale.ticks(this, area.getWidth(), 60));
             paintSpans(g);
             addHoverTexts(g);
+            HoverTexts.addAxes(g, this, area, scale.spacing(), true);
             Mark.drawReferenceLines(g, referenceLines, this, area);
             g.translate(0, -NAMES);
         });

@@ -54,6 +54,7 @@ final class BarPanel extends CategoryChart {
             frame.paint(g, plot.getBounds(), ticks);
             paintErrorBarsAndNotes(g);
             addHoverTexts(g);
+            HoverTexts.addAxes(g, this, plot.getBounds(), null, true);
             Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
         });
     }

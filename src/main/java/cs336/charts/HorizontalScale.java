@@ -24,19 +24,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
 
     /** Returns the x coordinate passed to XChart: the value, or its logarithm on a logarithmic axis. */
     double toAxis(double value) {
-        return switch (spacing) {
-            case LINEAR -> value;
-            case LOG10 -> Math.log10(value);
-            case LOG2 -> Math.log(value) / Math.log(2);
-        };
-    }
-
-    private double fromAxis(double position) {
-        return switch (spacing) {
-            case LINEAR -> position;
-            case LOG10 -> Math.pow(10, position);
-            case LOG2 -> Math.pow(2, position);
-        };
+        return spacing.toAxis(value);
     }
 
     /** Returns both ends of the axis, with a margin around the first and last point. */
@@ -70,7 +58,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         // Ticks of a linear axis are multiples of the step; those of a logarithmic axis start at a whole power.
         double first = spacing == Spacing.LINEAR ? Math.ceil(ends()[0] / step) * step : Math.ceil(toAxis(min) - 1e-9);
         for (int i = 0; first + i * step <= ends()[1]; i++) {
-            addWithin(ticks, fromAxis(first + i * step));
+            addWithin(ticks, spacing.fromAxis(first + i * step));
         }
         return ticks;
     }

@@ -7,11 +7,14 @@ import java.awt.geom.AffineTransform;
 import java.awt.geom.Rectangle2D;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Supplier;
+import org.knowm.xchart.internal.chartpart.AxesChart;
+import org.knowm.xchart.style.AxesChartStyler;
 
 /**
  * The texts that a browser shows when the pointer is on a mark of a figure, such as a point, a bar or the interval of a
- * kernel. Panels add the texts while they are painted.
+ * kernel, and the axes that it labels while the figure is zoomed. Panels add both while they are painted.
  */
 public final class HoverTexts {
     /** The hint under which a panel finds these texts in its graphics. */
@@ -28,6 +31,7 @@ public final class HoverTexts {
     private final double width;
     private final double height;
     private final List<HoverText> texts = new ArrayList<>();
+    private final List<PlotAxes> axes = new ArrayList<>();
 
     /**
      * A text and its place in fractions of the figure's width and height. The place of a point has no extent.
@@ -36,6 +40,17 @@ public final class HoverTexts {
      * @param y upper end
      */
     public record HoverText(double x, double y, double width, double height, String text) {}
+
+    /** The place of a plot in fractions of the figure's width and height, and its axes; null without numbers. */
+    private record PlotAxes(double x, double y, double width, double height, AxisRange horizontal, AxisRange vertical) {
+        List<Object> json() {
+            return List.of(scaled(x), scaled(y), scaled(width), scaled(height), json(horizontal), json(vertical));
+        }
+
+        private static List<Object> json(AxisRange range) {
+            return range == null ? List.of() : List.of(range.min(), range.max(), range.log());
+        }
+    }
 
     /**
      * Creates an empty list of texts.
@@ -76,6 +91,34 @@ public final class HoverTexts {
         add(g, new Rectangle2D.Double(x, y, 0, 0), text);
     }
 
+    /**
+     * Adds the axes of a plot, if texts are collected.
+     *
+     * @param horizontal spacing of the horizontal axis; null if its values are not numbers
+     * @param vertical whether the values of the vertical axis are numbers
+     */
+    public static void addAxes(
+            Graphics2D g, AxesChart<?, ?> chart, Rectangle2D plot, Spacing horizontal, boolean vertical) {
+        if (g.getRenderingHint(KEY) instanceof HoverTexts texts) {
+            AxesChartStyler styler = chart.getStyler();
+            AffineTransform transform = g.getTransform();
+            texts.axes.add(new PlotAxes(
+                    (plot.getX() * transform.getScaleX() + transform.getTranslateX()) / texts.width,
+                    (plot.getY() * transform.getScaleY() + transform.getTranslateY()) / texts.height,
+                    plot.getWidth() * transform.getScaleX() / texts.width,
+                    plot.getHeight() * transform.getScaleY() / texts.height,
+                    horizontal == null
+                            ? null
+                            : new AxisRange(
+                                    horizontal.fromAxis(styler.getXAxisMin()),
+                                    horizontal.fromAxis(styler.getXAxisMax()),
+                                    horizontal != Spacing.LINEAR),
+                    vertical
+                            ? new AxisRange(styler.getYAxisMin(), styler.getYAxisMax(), styler.isYAxisLogarithmic())
+                            : null));
+        }
+    }
+
     /** Returns the texts, from back to front. */
     public List<HoverText> texts() {
         return List.copyOf(texts);
@@ -83,16 +126,18 @@ public final class HoverTexts {
 
     /** Returns the texts and the script that shows them and zooms, for an element of class {@code cs336-live}. */
     public String scripts() {
-        // Ten-thousandths of the figure; Gson escapes "<", so that no text ends the script.
         List<List<Object>> marks = texts.stream()
                 .map(text -> List.<Object>of(
-                        Math.round(text.x * 1e4),
-                        Math.round(text.y * 1e4),
-                        Math.round(text.width * 1e4),
-                        Math.round(text.height * 1e4),
-                        text.text))
+                        scaled(text.x), scaled(text.y), scaled(text.width), scaled(text.height), text.text))
                 .toList();
-        String data = GSON.toJson(marks);
+        // Gson escapes "<", so that no text ends the script.
+        String data = GSON.toJson(
+                Map.of("marks", marks, "axes", axes.stream().map(PlotAxes::json).toList()));
         return "<script type=\"application/json\">" + data + "</script>\n<script>\n" + SCRIPT + "</script>\n";
+    }
+
+    /** Returns a fraction of the figure in ten-thousandths. */
+    private static long scaled(double fraction) {
+        return Math.round(fraction * 1e4);
     }
 }

@@ -21,7 +21,10 @@ public final class LawPanel extends XYChart {
     private final Frame frame;
     private final HorizontalScale scale;
     private final List<Band> bands = new ArrayList<>();
+    private final List<XYSeries> points = new ArrayList<>();
     private final List<CurveLabel> labels = new ArrayList<>();
+    private final String yTitle;
+    private String origin = "";
 
     private record Band(Color color, double[] x, double[] low, double[] high) {}
 
@@ -32,8 +35,15 @@ public final class LawPanel extends XYChart {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
+        this.yTitle = yTitle;
         Plot.applyStyle(this, range, yTitle);
         scale.applyTo(getStyler());
+    }
+
+    /** Sets the machines and commits that hover texts name as the source of the values, see {@link Plot#origin}. */
+    public LawPanel origin(String machinesAndCommits) {
+        origin = machinesAndCommits;
+        return this;
     }
 
     /** Adds a line without markers. */
@@ -55,6 +65,7 @@ public final class LawPanel extends XYChart {
         series.setLineStyle(SeriesLines.NONE);
         series.setMarkerColor(color);
         series.setMarker(marker);
+        points.add(series);
         return this;
     }
 
@@ -83,9 +94,31 @@ public final class LawPanel extends XYChart {
         frame.paintPanel(g, width, height, plotHeight -> {
             super.paint(g, width, plotHeight);
             frame.paint(g, plot.getBounds(), scale.ticks(this, plot.getBounds().getWidth(), 50));
+            HoverTexts.addAxes(g, this, plot.getBounds(), scale.spacing(), true);
             bands.forEach(band -> paintBand(g, band));
+            addHoverTexts(g);
             labels.forEach(label -> paintLabel(g, label));
         });
+    }
+
+    private void addHoverTexts(Graphics2D g) {
+        for (XYSeries series : points) {
+            for (int i = 0; i < series.getXData().length; i++) {
+                double position = series.getXData()[i];
+                double value = series.getYData()[i];
+                HoverTexts.addPoint(
+                        g,
+                        getScreenXFromChart(position),
+                        getScreenYFromChart(value),
+                        () -> hoverText(series.getName(), scale.spacing().fromAxis(position), value));
+            }
+        }
+    }
+
+    private String hoverText(String name, double x, double y) {
+        return name + "\n" + frame.xTitle() + ": " + ChartStyle.rounded(x) + "\n"
+                + (yTitle.isEmpty() ? "" : yTitle + ": ") + ChartStyle.rounded(y)
+                + (origin.isEmpty() ? "" : "\nsource: " + origin);
     }
 
     private void paintLabel(Graphics2D g, CurveLabel label) {

@@ -75,6 +75,7 @@ final class LinePanel extends XYChart {
             super.paint(g, width - (int) Math.ceil(labelWidth()), plotHeight);
             frame.paint(g, plot.getBounds(), scale.ticks(this, plot.getBounds().getWidth(), 50));
             paintErrorBarsAndTexts(g);
+            HoverTexts.addAxes(g, this, plot.getBounds(), scale.spacing(), true);
             Mark.drawReferenceLines(g, referenceLines, this, plot.getBounds());
             if (labelled) {
                 paintLabels(g);

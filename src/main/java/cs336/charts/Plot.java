@@ -49,6 +49,7 @@ public final class Plot {
     private String legendTitle = "";
     private String panels;
     private String title = "";
+    private String origin = "";
     private Spacing spacing = Spacing.LINEAR;
     private boolean logY;
     private boolean stacked;
@@ -146,6 +147,15 @@ public final class Plot {
     /** Sets a title above the chart. A figure with a caption needs none. */
     public Plot title(String title) {
         this.title = title;
+        return this;
+    }
+
+    /**
+     * Sets the machines and commits of the measurements from which the table was computed, one line for each machine.
+     * Hover texts end with them. A table of measurements names them in its columns {@code device} and {@code commit}.
+     */
+    public Plot origin(String machinesAndCommits) {
+        origin = machinesAndCommits;
         return this;
     }
 
@@ -250,7 +260,7 @@ public final class Plot {
         return points;
     }
 
-    /** Returns the case of a row, its value, and where it was measured if the table says so. */
+    /** Returns the case of a row, its value, and where it was measured if that is known. */
     private String hoverText(Row row, String panel, String series, String at) {
         var lines = new ArrayList<String>();
         lines.add(joined(", ", shown(panel), shown(series)));
@@ -259,6 +269,7 @@ public final class Plot {
         lines.add(joined(": ", yTitle, joined(" ", ChartStyle.rounded(number(row, y)), deviation)));
         lines.add(joined(
                 ", ", measured(row, "device", ""), measured(row, "commit", "commit "), measured(row, "date", "")));
+        lines.add(origin.isEmpty() ? "" : "source: " + origin);
         return joined("\n", lines.toArray(String[]::new));
     }
 

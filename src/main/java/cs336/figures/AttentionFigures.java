@@ -79,7 +79,8 @@ public final class AttentionFigures {
     }
 
     /** Plots the predicted and measured memory of plain attention by context length at three points of the step. */
-    public static Figure countedAndMeasured(MeasurementQuery numbers, int d) {
+    public static Figure countedAndMeasured(MeasurementQuery measurements, int d) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<AttentionMemoryPoint>();
         String[] metrics = {"peak-memory-forward", "memory-before-backward", "peak-memory-backward"};
         for (Row row : numbers.select("pytorch_attention[implementation=plain, causal=false, status=ok, d=" + d
@@ -108,6 +109,7 @@ public final class AttentionFigures {
                 .log2X()
                 .logY()
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "attention-counted-and-measured",
                         "Memory of plain attention over the context as predicted tensor by tensor and as measured, at the peak of"

@@ -51,7 +51,8 @@ public final class BenchmarkingFigures {
     }
 
     /** Plots the time of each step of a process without warm-up, one line per model size. */
-    public static Figure firstSteps(MeasurementQuery numbers) {
+    public static Figure firstSteps(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         return Charts.line(numbers.select("benchmarking_warmup_steps[warmup=0, metric=total]"))
                 .x("step", "step of the process")
                 .y("value", "time (ms)")
@@ -59,6 +60,7 @@ public final class BenchmarkingFigures {
                 .panels("pass")
                 .logY()
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "benchmarking-first-steps",
                         "Time of each of the first ten steps of a fresh process, one line per size of the model, for"
@@ -66,7 +68,8 @@ public final class BenchmarkingFigures {
     }
 
     /** Plots this project's median time divided by that of PyTorch eager from Python, for each model size and pass. */
-    public static Figure comparedWithPyTorch(MeasurementQuery numbers) {
+    public static Figure comparedWithPyTorch(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var ratios = new ArrayList<PyTorchRatio>();
         for (Row theirs : numbers.select("benchmarking_script[metric=total, implementation=pytorch-eager]")) {
             String same =
@@ -86,6 +89,7 @@ public final class BenchmarkingFigures {
                 .panels("context")
                 .level(1, "as fast")
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "benchmarking-compared-with-pytorch",
                         "Median time from Java over that of PyTorch eager from Python, for each size of the model and"

@@ -75,7 +75,8 @@ public final class CollectiveFigures {
      * Plots NCCL's bus bandwidth by message size on two and four GPUs, back to back, with the fitted ring model and the
      * data sheet's bandwidth of the NVLinks.
      */
-    public static Figure throughput(MeasurementQuery numbers) {
+    public static Figure throughput(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<AllReducePoint>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "queued")) {
             points.add(AllReducePoint.bandwidth(row, ranks(row) + " GPUs, measured"));
@@ -92,6 +93,7 @@ public final class CollectiveFigures {
                 .by(SERIES)
                 .level(LINK.gb(), "NVLink, data sheet")
                 .size(760, 400)
+                .origin(numbers.origin())
                 .figure(
                         "allreduce-throughput",
                         "Bus bandwidth of NCCL's all-reduce by message size on two and four GPUs, back to back, with the ring"
@@ -118,7 +120,8 @@ public final class CollectiveFigures {
     }
 
     /** Plots the time of NCCL's all-reduce on one node over NVLink and on two emulated nodes over sockets. */
-    public static Figure emulatedNodes(MeasurementQuery numbers) {
+    public static Figure emulatedNodes(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<AllReducePoint>();
         for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl")) {
             points.add(AllReducePoint.time(row, "1 node: NVLink"));
@@ -132,6 +135,7 @@ public final class CollectiveFigures {
                 .panels(PANEL)
                 .logY()
                 .size(900, 340)
+                .origin(numbers.origin())
                 .figure(
                         "allreduce-emulated-nodes",
                         "Time of NCCL's all-reduce over the size of the message among GPUs that know they are on one node and"

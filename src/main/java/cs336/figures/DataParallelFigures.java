@@ -39,7 +39,8 @@ public final class DataParallelFigures {
      *
      * @param context tokens per sequence
      */
-    public static Figure added(MeasurementQuery numbers, int context) {
+    public static Figure added(MeasurementQuery measurements, int context) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var added = new ArrayList<AddedTimeBar>();
         String xl = "ddp_benchmarking[size=xl, context=" + context
                 + ", backend=nccl, nodes=1, batch=2, metric=total, status=ok";
@@ -62,6 +63,7 @@ public final class DataParallelFigures {
                 .error("deviation")
                 .by("call")
                 .size(1000, 380)
+                .origin(numbers.origin())
                 .figure(
                         "data-parallel-added-" + context,
                         "Milliseconds that modes of data parallelism add to a training step of the xl model with sequences of "
@@ -85,9 +87,10 @@ public final class DataParallelFigures {
      * Plots the time that each strategy adds to a step on two GPUs, in percent of the step without communication, for
      * the model sizes whose steps are GPU-bound.
      *
-     * @param numbers defines {@code ddpSizes} as this project's steps of all sizes
+     * @param measurements defines {@code ddpSizes} as this project's steps of all sizes
      */
-    public static Figure sizes(MeasurementQuery numbers) {
+    public static Figure sizes(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var added = new ArrayList<AddedPercentBar>();
         String two = "ddpSizes[metric=total, status=ok";
         Table steps = numbers.select(two + ", mode=naive, flat, overlapped, bucketed, bucket_mb=0, 500]");
@@ -111,6 +114,7 @@ public final class DataParallelFigures {
                 .by("mode")
                 .rename("bucketed", "bucketed, 500 MB")
                 .size(860, 300)
+                .origin(numbers.origin())
                 .figure(
                         "data-parallel-sizes",
                         "Time that each strategy of data parallelism adds to a training step on two GPUs, in percent of the"
@@ -122,9 +126,10 @@ public final class DataParallelFigures {
      * Plots the exposed communication of the xl model with 512 tokens by the size of the buckets, as measured and as
      * predicted by {@link BucketPrediction}: one panel per number of GPUs.
      *
-     * @param numbers measurements of the machine whose steps and all-reduces were measured
+     * @param measurements those of the machine whose steps and all-reduces were measured
      */
-    public static Figure buckets(MeasurementQuery numbers) {
+    public static Figure buckets(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<ExposedTimePoint>();
         for (int processes : new int[] {2, 4}) {
             String panel = processes + " GPUs";
@@ -142,6 +147,7 @@ public final class DataParallelFigures {
                 .logX()
                 .logY()
                 .size(900, 340)
+                .origin(numbers.origin())
                 .figure(
                         "data-parallel-xl512",
                         "Time from the end of the backward pass until all gradients are averaged, by the maximum size of a"

@@ -134,7 +134,13 @@ public final class IsoFlopsFigures {
     }
 
     private static Figure laws(
-            MeasurementQuery numbers, String runs, OptimalSize size, PowerLaw reference, String label, String name) {
+            MeasurementQuery measurements,
+            String runs,
+            OptimalSize size,
+            PowerLaw reference,
+            String label,
+            String name) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         List<Double> computes = new ArrayList<>();
         List<Double> values = new ArrayList<>();
         for (FitMethod method : FitMethod.values()) {
@@ -156,7 +162,8 @@ public final class IsoFlopsFigures {
             boolean first = panels.isEmpty();
             var frame = new Frame(title(method), true, legend, first, "compute budget C (FLOP)");
             var panel = new LawPanel(frame, scale, range, first ? size.title : "");
-            panels.add(draw(panel, numbers, runs, method, size, reference, label));
+            panels.add(
+                    draw(panel, numbers, runs, method, size, reference, label).origin(numbers.origin()));
         }
         return new Figure(
                 name,

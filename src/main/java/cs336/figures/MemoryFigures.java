@@ -65,7 +65,8 @@ public final class MemoryFigures {
     }
 
     /** Plots the measured and predicted peak memory of each model size, one panel per pass. */
-    public static Figure peaks(MeasurementQuery numbers) {
+    public static Figure peaks(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var peaks = new ArrayList<PeakMemoryBar>();
         for (Row row : numbers.select("memory_profiling[year=2024, implementation=plain, dtype=fp32,"
                 + " metric=peak-memory, predicted-peak-memory, pass=forward, step, status=ok]")) {
@@ -82,6 +83,7 @@ public final class MemoryFigures {
                 .rename("step", "training step")
                 .logY()
                 .size(820, 340)
+                .origin(numbers.origin())
                 .figure(
                         "memory-peaks",
                         "Peak memory of each size of the model as measured and as predicted, 2024 model, batch 16, context 128,"

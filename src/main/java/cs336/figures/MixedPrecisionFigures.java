@@ -45,7 +45,8 @@ public final class MixedPrecisionFigures {
     /**
      * Plots the speedup of bf16 over fp32 in GPU kernel time of forward and backward pass, by model size and context.
      */
-    public static Figure speedup(MeasurementQuery numbers) {
+    public static Figure speedup(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var speedups = new ArrayList<PrecisionSpeedup>();
         for (Row narrow : numbers.select(KERNEL_TIMES + "bf16]")) {
             String same =
@@ -72,6 +73,7 @@ public final class MixedPrecisionFigures {
                 .panels("pass")
                 .level(1, "fp32")
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "mixed-precision-speedup",
                         "Kernel time of forward and backward pass in fp32 over that under autocast to bf16, for each size of the"

@@ -34,7 +34,8 @@ public final class OptimizerShardingFigures {
     private record SentBytesBar(String mode, String series, double ratio) {}
 
     /** Plots a rank's memory by category around the first optimizer step: one panel per point in the step. */
-    public static Figure memory(MeasurementQuery numbers, String size) {
+    public static Figure memory(MeasurementQuery measurements, String size) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var bars = new ArrayList<ShardMemoryBar>();
         Map<String, String> points = new LinkedHashMap<>();
         points.put("init", "after initialisation");
@@ -57,6 +58,7 @@ public final class OptimizerShardingFigures {
                 .by("mode")
                 .panels("point")
                 .size(980, 360)
+                .origin(numbers.origin())
                 .figure(
                         "sharding-memory",
                         "Memory in use on one of two ranks by what it holds, for the " + size + " model after"
@@ -65,7 +67,8 @@ public final class OptimizerShardingFigures {
     }
 
     /** Plots the shortest and longest times of a step and its phases, one bar per mode. */
-    public static Figure times(MeasurementQuery numbers, String size) {
+    public static Figure times(MeasurementQuery measurements, String size) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var bars = new ArrayList<ShardTimeBar>();
         for (String extreme : List.of("min", "max")) {
             for (String phase : List.of("forward", "backward", "gradients", "update", "parameters", "total")) {
@@ -85,6 +88,7 @@ public final class OptimizerShardingFigures {
                 .rename("parameters", "params")
                 .rename("total", "step")
                 .size(980, 380)
+                .origin(numbers.origin())
                 .figure(
                         "sharding-times",
                         "Time of a training step of the " + size + " model on two GPUs and of its phases, each at its"
@@ -95,7 +99,8 @@ public final class OptimizerShardingFigures {
      * Plots the bytes that a rank sends per step, divided by the bytes of the parameters: the minimum for its
      * collectives, and the bytes counted by the NVLinks or sockets.
      */
-    public static Figure traffic(MeasurementQuery numbers, String size) {
+    public static Figure traffic(MeasurementQuery measurements, String size) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var bars = new ArrayList<SentBytesBar>();
         String nccl = OURS + "size=" + size + ", ";
         String gloo = "shardGloo[";
@@ -107,6 +112,7 @@ public final class OptimizerShardingFigures {
                 .y("ratio", "sent by a rank ÷ bytes of the parameters")
                 .by("series")
                 .size(640, 340)
+                .origin(numbers.origin())
                 .figure(
                         "sharding-traffic",
                         "Bytes that one of two ranks sends in a step over the bytes of the parameters, for each mode: the"

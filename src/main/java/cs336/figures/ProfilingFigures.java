@@ -70,7 +70,8 @@ public final class ProfilingFigures {
      * Plots the percentage of kernel time by kind of kernel and model size, in a forward pass and in a training step,
      * in fp32 and bf16; context 256.
      */
-    public static Figure kinds(MeasurementQuery numbers) {
+    public static Figure kinds(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var bars = new ArrayList<KernelKindBar>();
         List<String> metrics = KINDS.stream().map(name -> "total-" + name).toList();
         for (MetricRatio ratio :
@@ -87,6 +88,7 @@ public final class ProfilingFigures {
                 .by("kind")
                 .panels("panel")
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "profiling-kinds",
                         "Percentage of the time of all kernels that each kind of kernel takes, in a forward pass and in a training"
@@ -97,7 +99,8 @@ public final class ProfilingFigures {
      * Plots the time of attention's softmax divided by that of its GEMMs in the forward pass, by context length and
      * model size, and the ratio of their FLOPs.
      */
-    public static Figure softmax(MeasurementQuery numbers) {
+    public static Figure softmax(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<SoftmaxPoint>();
         String cases = "dtype=fp32, bf16, pass=forward";
         for (MetricRatio ratio :
@@ -115,6 +118,7 @@ public final class ProfilingFigures {
                 .level(operations.value, "FLOP ratio, d = 64")
                 .log2X()
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "profiling-softmax",
                         "Softmax over the matrix multiplications inside attention over the context: ratio of their times for each"

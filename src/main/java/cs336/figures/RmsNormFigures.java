@@ -61,7 +61,8 @@ public final class RmsNormFigures {
     /**
      * Plots the speedup of the whole model by fused RMSNorm and by LayerNorm, by model size, in the setting of 2024.
      */
-    public static Figure wholeModel(MeasurementQuery numbers) {
+    public static Figure wholeModel(MeasurementQuery measurements) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         String cases = "normalization_benchmarking[year=2024, pass=forward-backward";
         var speedups = new ArrayList<NormalizationSpeedup>();
         for (Row row :
@@ -86,6 +87,7 @@ public final class RmsNormFigures {
                 .rename("total", "forward + backward")
                 .level(1, "separate operations")
                 .size(960, 340)
+                .origin(numbers.origin())
                 .figure(
                         "rmsnorm-whole-model",
                         "Time of the whole model with RMSNorm from separate operations over its time with fused RMSNorm"

@@ -34,6 +34,11 @@ public final class JavaKernel extends BaseKernel {
     /** Time that a cell and shutdown hooks have to end after a shutdown request. */
     private static final long END_MS = 3000;
 
+    /** The columns that a cell has in a window of 1280 pixels. */
+    private static final int MOST_COLUMNS = 100;
+
+    private static final String CODE_INDENT = "    ";
+
     private static volatile JavaKernel current;
 
     private final Evaluator evaluator;
@@ -251,9 +256,30 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public List<String> formatError(Exception e) {
-        List<String> lines = new ArrayList<>(e instanceof CellException cell ? cell.report() : List.of(e.toString()));
+        List<String> report = e instanceof CellException cell ? cell.report() : List.of(e.toString());
+        List<String> lines = new ArrayList<>();
+        report.stream().flatMap(String::lines).forEach(line -> lines.addAll(wrapped(line)));
         lines.set(0, errorStyler.secondary(lines.get(0)));
         return lines;
+    }
+
+    /**
+     * Returns a line of a message in parts that fit into the cell of a narrow window, because JupyterLab breaks longer
+     * lines inside of words. Code and stack frames, which are indented, stay whole.
+     */
+    static List<String> wrapped(String line) {
+        List<String> parts = new ArrayList<>();
+        String rest = line;
+        while (rest.length() > MOST_COLUMNS && !line.startsWith(CODE_INDENT)) {
+            int space = rest.lastIndexOf(' ', MOST_COLUMNS);
+            if (space <= CODE_INDENT.length()) {
+                break;
+            }
+            parts.add(rest.substring(0, space));
+            rest = "  " + rest.substring(space + 1);
+        }
+        parts.add(rest);
+        return parts;
     }
 
     @Override

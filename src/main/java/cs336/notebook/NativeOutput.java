@@ -10,6 +10,8 @@ import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The output that native code and child processes print to this process's standard output, such as that of
@@ -18,10 +20,17 @@ import java.nio.file.Path;
  */
 final class NativeOutput {
     private static final int STDOUT = 1;
+    private static final int LINE_BUFFERED = 1; // _IOLBF
     private static final int BUFFER = 1 << 16;
     private static final String GLOO = "[Gloo] Rank ";
 
+    /** The byte that {@link #flush} sends through the pipe; texts do not contain it. */
+    private static final byte[] MARK = {0};
+
+    private static final long MARK_MS = 1000;
+
     private static volatile boolean captured;
+    private static final Semaphore marks = new Semaphore(0);
 
     private NativeOutput() {}
 
@@ -41,6 +50,10 @@ final class NativeOutput {
         call("close", ends[0]);
         call("dup2", ends[1], STDOUT);
         call("close", ends[1]);
+        // Lines that a long cell prints are shown at once.
+        Pointer stdout =
+                NativeLibrary.getProcess().getGlobalVariableAddress("stdout").getPointer(0);
+        call("setvbuf", stdout, Pointer.NULL, LINE_BUFFERED, 0L);
         captured = true;
         var copier = new Thread(() -> copy(printed), "native output");
         copier.setDaemon(true);
@@ -53,7 +66,12 @@ final class NativeOutput {
         try (printed) {
             for (int n = printed.read(buffer); n >= 0; n = printed.read(buffer)) {
                 var shown = new ByteArrayOutputStream();
+                int marked = 0;
                 for (int i = 0; i < n; i++) {
+                    if (buffer[i] == MARK[0]) {
+                        marked++;
+                        continue;
+                    }
                     line.write(buffer[i]);
                     if (buffer[i] == '\n') {
                         show(line, shown);
@@ -62,12 +80,21 @@ final class NativeOutput {
                 if (!isAboutConnections(line)) {
                     show(line, shown);
                 }
-                PrintStream out = System.out;
-                out.write(shown.toByteArray(), 0, shown.size());
-                out.flush();
+                print(shown);
+                marks.release(marked);
             }
         } catch (IOException e) {
             // The process ends.
+        }
+    }
+
+    private static void print(ByteArrayOutputStream shown) {
+        try {
+            PrintStream out = System.out;
+            out.write(shown.toByteArray(), 0, shown.size());
+            out.flush();
+        } catch (RuntimeException e) {
+            // A cell has replaced the stream, perhaps by null. Native code must not wait for a full pipe.
         }
     }
 
@@ -84,10 +111,22 @@ final class NativeOutput {
                 && line.toString(StandardCharsets.UTF_8).startsWith(GLOO);
     }
 
-    /** Passes on what native code has printed and the C library still buffers. */
-    static void flush() {
-        if (captured) {
-            call("fflush", Pointer.NULL);
+    /** Waits until what native code has printed so far is in {@code System.out}. */
+    static synchronized void flush() {
+        if (!captured) {
+            return;
+        }
+        call("fflush", Pointer.NULL);
+        marks.drainPermits();
+        call("write", STDOUT, MARK, (long) MARK.length);
+        boolean interrupted = Thread.interrupted();
+        try {
+            marks.tryAcquire(MARK_MS, TimeUnit.MILLISECONDS);
+        } catch (InterruptedException e) {
+            interrupted = true;
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 

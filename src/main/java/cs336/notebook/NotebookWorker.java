@@ -2,6 +2,7 @@ package cs336.notebook;
 
 import cs336.bench.ChildJvm;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
@@ -40,12 +41,13 @@ final class NotebookWorker {
         System.exit(0);
     }
 
-    private void work() throws InterruptedException, CellException {
+    private void work() throws InterruptedException, CellException, IOException {
         var kernel = new JavaKernel(Imports.valueOf(runner.next()), outputs);
         // A cell may end this process; its output so far is sent then, too.
         Runtime.getRuntime().addShutdownHook(new Thread(kernel::flush));
         // The first cell loads classes, which must not count for the time limit.
         kernel.eval("1 + 1", 0);
+        NativeOutput.capture();
         NotebookEvent.Request request = NotebookEvent.Request.parse(runner.next());
         timeLimitMs = request.timeLimitMs();
         for (int i = 0; i < request.cells().size(); i++) {

@@ -67,10 +67,15 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, S
     }
 
     void renderTo(RenderContext to) {
+        renderTo(to, () -> STYLE + html());
+    }
+
+    /** @param html draws the HTML in place of that of this picture */
+    void renderTo(RenderContext to, Supplier<String> html) {
         to.getOutputContainer().putText(description);
         if (svg != null) {
             to.renderIfRequested(MIMEType.IMAGE_SVG, svg::get);
-            to.renderIfRequested(MIMEType.TEXT_HTML, () -> STYLE + html());
+            to.renderIfRequested(MIMEType.TEXT_HTML, html::get);
         }
         to.renderIfRequested(MIMEType.IMAGE_PNG, (type, data) -> {
             byte[] content = png.get();

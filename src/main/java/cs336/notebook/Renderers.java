@@ -24,6 +24,12 @@ public final class Renderers {
     private static final Set<Renderer> REGISTERED =
             Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
+    /** Text whose long lines are broken between words; those of plain text JupyterLab breaks inside of words. */
+    private static final String BETWEEN_WORDS =
+            "<pre style=\"margin: 0; padding: 0; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;"
+                    + " font-size: var(--jp-code-font-size, inherit); line-height: var(--jp-code-line-height, inherit)\">"
+                    + "%s</pre>\n";
+
     private Renderers() {}
 
     /**
@@ -62,16 +68,20 @@ public final class Renderers {
                             () -> TableView.html(result.table())
                                     + (warning.isEmpty() ? "" : "<p>" + Svg.escape(warning) + "</p>\n"));
                 });
+        renderer.createRegistration(Check.Verdict.class)
+                .preferring(text, MIMEType.TEXT_HTML)
+                .register((verdict, to) -> {
+                    put(to, text, verdict.text());
+                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> BETWEEN_WORDS.formatted(Svg.escape(verdict.text())));
+                });
         renderer.createRegistration(Figure.class)
                 .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)
                 .supporting(MIMEType.IMAGE_SVG)
                 .register((figure, to) -> Picture.of(figure).renderTo(to));
         renderer.createRegistration(FlameGraph.class)
-                .preferring(text, MIMEType.TEXT_HTML)
-                .register((graph, to) -> {
-                    put(to, text, FlameView.description(graph));
-                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> FlameView.html(graph));
-                });
+                .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)
+                .supporting(MIMEType.IMAGE_SVG)
+                .register((graph, to) -> Picture.of(FlameView.still(graph)).renderTo(to, () -> FlameView.html(graph)));
         renderer.createRegistration(Chart.class)
                 .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)
                 .supporting(MIMEType.IMAGE_SVG)
@@ -94,9 +104,12 @@ public final class Renderers {
             return "Flame graph" + (graph.title().isEmpty() ? "" : ": " + graph.title());
         }
 
+        static Figure still(FlameGraph graph) {
+            return graph.figure("flamegraph", description(graph));
+        }
+
         static String html(FlameGraph graph) {
-            Figure still = graph.figure("flamegraph", description(graph));
-            String svg = still.svg();
+            String svg = still(graph).svg();
             String ratio = ratio(svg);
             // A separate document, whose script and ids cannot disturb the page.
             String document = "<style>body { margin: 0; } svg { width: 100%; height: auto; }</style>" + graph.svg();

@@ -46,13 +46,26 @@ public final class MeasurementQuery {
     private static final Pattern TABLE = Pattern.compile("(?ms)^```table\\n(.*?)^```$");
 
     private final Path folder;
-    private final Map<Path, Table> tables = new TreeMap<>();
+    private final MeasurementQuery parent; // null for the query that read the files
+    private final Map<Path, Table> tables;
     private final Map<Path, Set<Integer>> used = new TreeMap<>();
-    private final Map<String, Selection> selections = new LinkedHashMap<>();
-    private final Map<String, Quantity> quantities = new LinkedHashMap<>();
+    private final Map<String, Selection> selections;
+    private final Map<String, Quantity> quantities;
 
     private MeasurementQuery(Path folder) {
         this.folder = folder;
+        parent = null;
+        tables = new TreeMap<>();
+        selections = new LinkedHashMap<>();
+        quantities = new LinkedHashMap<>();
+    }
+
+    private MeasurementQuery(MeasurementQuery parent) {
+        folder = parent.folder;
+        this.parent = parent;
+        tables = parent.tables;
+        selections = parent.selections;
+        quantities = parent.quantities;
     }
 
     /**
@@ -119,6 +132,38 @@ public final class MeasurementQuery {
         if (quantities.containsKey(name) || selections.containsKey(name)) {
             throw new IllegalArgumentException("name \"" + name + "\" is already defined");
         }
+    }
+
+    /**
+     * Returns these measurements with an {@link #origin} of their own: that of the rows used through the returned
+     * object. These rows also count as used through this one.
+     */
+    public MeasurementQuery withOwnOrigin() {
+        return new MeasurementQuery(this);
+    }
+
+    /**
+     * Returns the devices and commits of the rows used so far, one line for each device, as in {@code NVIDIA H200,
+     * commits 27d29cbb74, 808309b815}. Rows of a file of single steps have those of the file with the statistics.
+     */
+    public String origin() {
+        var commits = new LinkedHashMap<String, Set<String>>();
+        used().forEach((file, rows) -> {
+            Table from = rows.containsColumn("device") ? rows : load(statistics(file));
+            for (int row = 0; row < from.rowCount(); row++) {
+                commits.computeIfAbsent(cell(from, row, "device"), device -> new TreeSet<>())
+                        .add(cell(from, row, "commit"));
+            }
+        });
+        return commits.entrySet().stream()
+                .map(entry -> entry.getKey()
+                        + (entry.getValue().size() == 1 ? ", commit " : ", commits ")
+                        + String.join(", ", entry.getValue()))
+                .collect(Collectors.joining("\n"));
+    }
+
+    private static Path statistics(Path steps) {
+        return steps.resolveSibling(steps.getFileName().toString().replaceFirst("_steps\\.csv$", ".csv"));
     }
 
     /** Returns all measurements of a problem. */
@@ -208,8 +253,15 @@ public final class MeasurementQuery {
     Table select(Selection selection) {
         Path file = file(selection);
         List<Integer> rows = requireRows(selection);
-        used.computeIfAbsent(file, f -> new TreeSet<>()).addAll(rows);
+        use(file, rows);
         return rows(file, rows);
+    }
+
+    private void use(Path file, List<Integer> rows) {
+        used.computeIfAbsent(file, f -> new TreeSet<>()).addAll(rows);
+        if (parent != null) {
+            parent.use(file, rows);
+        }
     }
 
     private Table rows(Path file, Collection<Integer> rows) {
@@ -228,7 +280,7 @@ public final class MeasurementQuery {
             throw new IllegalArgumentException(
                     "ambiguous: " + rows.size() + " rows match " + selection + differences(table, rows));
         }
-        used.computeIfAbsent(file(selection), f -> new TreeSet<>()).addAll(rows);
+        use(file(selection), rows);
         String name = column != null ? column : table.containsColumn("mean") ? "mean" : "value";
         return number(table, rows.get(0), name);
     }

@@ -84,6 +84,7 @@ public final class TimelinePanel extends XYChart {
                         .filter(value -> value >= 0 && value <= scale.max())
                         .map(value -> new Frame.Tick(getScreenXFromChart(value), ChartStyle.number(value)))
                         .toList());
+        HoverTexts.addAxes(g, this, plot, Spacing.LINEAR, false);
         double row = plot.getHeight() / lanes.size();
         for (int i = 0; i < lanes.size(); i++) {
             double y = plot.getY() + i * row;

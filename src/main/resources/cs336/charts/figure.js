@@ -1,7 +1,8 @@
 // Shows the text of the mark under the pointer. Dragging over a part of a figure zooms in, a double click shows all again.
+// The axes of the zoomed part have labels of their own, at the edges.
 for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
   box.dataset.ready = "yes";
-  const marks = JSON.parse(box.querySelector("script[type='application/json']").textContent);
+  const { marks, axes } = JSON.parse(box.querySelector("script[type='application/json']").textContent);
   const picture = box.querySelector("img");
   const add = (element, parent, style) => {
     element.style.cssText = style;
@@ -13,6 +14,7 @@ for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
   picture.draggable = false;
   picture.style.display = "block";
   picture.style.transformOrigin = "0 0";
+  const labels = add(document.createElement("div"), box, "position: absolute; inset: 0; overflow: hidden; pointer-events: none");
   const selection = add(document.createElement("div"), box,
     "position: absolute; display: none; border: 1px solid #0072b2; background: #0072b230; pointer-events: none");
   const tip = add(document.createElement("div"), box, "position: absolute; display: none; pointer-events: none; z-index: 9;"
@@ -38,6 +40,59 @@ for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
     picture.style.transform = zoom === 1 ? "" : `scale(${zoom}) translate(${-100 * left}%, ${-100 * top}%)`;
     reset.style.display = zoom === 1 ? "none" : "block";
     tip.style.display = "none";
+    label();
+  };
+
+  /** Returns round numbers from one end of an axis to the other. */
+  const ticks = (from, to, log) => {
+    const found = [];
+    if (log && to > 5 * from) {
+      for (let power = 10 ** Math.floor(Math.log10(from)); power <= to; power *= 10) {
+        found.push(...[1, 2, 5].filter(digit => digit === 1 || to < 1e3 * from).map(digit => digit * power));
+      }
+    } else {
+      const decade = 10 ** Math.floor(Math.log10((to - from) / 5));
+      const step = decade * [1, 2, 5, 10].find(digit => digit * decade >= (to - from) / 5);
+      for (let i = Math.ceil(from / step); i * step <= to; i++) {
+        found.push(i * step);
+      }
+    }
+    return found.filter(value => value >= from && value <= to);
+  };
+  const written = value => value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)
+    ? value.toExponential(2).replace(/\.?0*e\+?/, "e")
+    : value.toLocaleString("en", { maximumSignificantDigits: 6, useGrouping: Math.abs(value) >= 1e4 });
+
+  /** Labels the axes of the plot in the middle of the visible part, at the edges of the figure. */
+  const label = () => {
+    labels.replaceChildren();
+    const middle = 1e4 * (left + 0.5 / zoom);
+    const plot = axes.find(([x, , wide]) => x <= middle && middle <= x + wide);
+    if (zoom === 1 || !plot) {
+      return;
+    }
+    const [x, y, wide, high, horizontal, vertical] = plot;
+    // The visible interval of each axis, from the first value to the last, in fractions of the plot.
+    const edges = (at, size, start, length) => [Math.max(start, at / 1e4), Math.min(start + length, (at + size) / 1e4)]
+      .map(edge => (1e4 * edge - at) / size);
+    const across = edges(x, wide, left, 1 / zoom);
+    const down = edges(y, high, top, 1 / zoom);
+    const write = ([min, max, log], [first, last], place) => {
+      const value = part => log ? min * (max / min) ** part : min + (max - min) * part;
+      const part = at => log ? Math.log(at / min) / Math.log(max / min) : (at - min) / (max - min);
+      for (const at of last > first ? ticks(value(first), value(last), log) : []) {
+        add(document.createElement("span"), labels, "position: absolute; padding: 0 3px; font: 11px/1.3 sans-serif;"
+          + ` color: #222; background: #ffffffd8; ${place(part(at))}`).textContent = written(at);
+      }
+    };
+    if (horizontal.length) {
+      write(horizontal, across, part =>
+        `bottom: 0; left: ${100 * zoom * ((x + part * wide) / 1e4 - left)}%; transform: translateX(-50%)`);
+    }
+    if (vertical.length) {
+      write(vertical, [1 - down[1], 1 - down[0]], part =>
+        `left: 0; top: ${100 * zoom * ((y + (1 - part) * high) / 1e4 - top)}%; transform: translateY(-50%)`);
+    }
   };
 
   /** Returns the text of the mark in front that contains a place, or else that of the nearest point. */

@@ -137,9 +137,9 @@ class BenchmarkTest {
                 result.table().columnNames());
         assertEquals("""
                 forward, fp32, batch 4, context 256, 5 + 10 steps on cpu
-                metric       unit   n     mean    std   median      min      max
-                total        ms     2    11.00  1.414    11.00    10.00    12.00
-                peak-memory  bytes  1  3000000         3000000  3000000  3000000""", result.toString());
+                metric       unit  n   mean    std  median    min    max
+                total        ms    2  11.00  1.414   11.00  10.00  12.00
+                peak-memory  MB    1  3.000          3.000  3.000  3.000""", result.toString());
         var e = assertThrows(IllegalArgumentException.class, () -> result.samples("backward"));
         assertTrue(e.getMessage().contains("[total, peak-memory]"), e.getMessage());
     }

@@ -58,6 +58,39 @@ class HoverTextsTest {
     }
 
     @Test
+    void pointsOfADerivedTableNameItsOrigin() {
+        Figure figure = plot(Charts.line(measured().removeColumns("device", "commit")))
+                .origin("H200, commit abc1234")
+                .figure("line", "made up");
+        for (HoverTexts.HoverText text : figure.hoverTexts().texts()) {
+            assertTrue(text.text().endsWith("\nsource: H200, commit abc1234"), text.text());
+        }
+    }
+
+    @Test
+    void axesAreThoseOfThePlot() {
+        String lines = plot(Charts.line(measured()).log2X().logY())
+                .figure("line", "made up")
+                .hoverTexts()
+                .scripts();
+        // Both axes have numbers, are logarithmic, and extend a little beyond the points.
+        assertTrue(lines.contains("\"axes\":[["), lines);
+        String[] ends = lines.replaceFirst("(?s).*\"axes\":\\[\\[(.*?)\\]\\]\\].*", "$1")
+                .split("[,\\[\\]]+");
+        assertEquals(128, Double.parseDouble(ends[4]), 4);
+        assertEquals(256, Double.parseDouble(ends[5]), 8);
+        assertEquals("true", ends[6]);
+        assertEquals(1, Double.parseDouble(ends[7]), 0.1);
+        assertEquals(100, Double.parseDouble(ends[8]), 10);
+        assertEquals("true", ends[9]);
+
+        Table bars = measured();
+        String categories =
+                plot(Charts.bar(bars)).figure("bars", "made up").hoverTexts().scripts();
+        assertTrue(categories.matches("(?s).*\"axes\":\\[\\[\\d+,\\d+,\\d+,\\d+,\\[\\],\\[.*"), categories);
+    }
+
+    @Test
     void noTextEndsTheScript() {
         String scripts = plot(Charts.line(measured()))
                 .figure("line", "made up")

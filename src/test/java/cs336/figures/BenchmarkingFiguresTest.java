@@ -1,9 +1,11 @@
 package cs336.figures;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
+import cs336.charts.HoverTexts;
 import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -27,6 +29,15 @@ class BenchmarkingFiguresTest {
         for (Figure figure : all()) {
             Path stored = Project.path("figures/" + figure.name() + ".svg");
             assertEquals(Files.readString(stored), figure.svg(), figure.name());
+        }
+    }
+
+    @Test
+    void everyPointNamesItsMachineAndCommit() throws IOException {
+        for (Figure figure : all()) {
+            for (HoverTexts.HoverText text : figure.hoverTexts().texts()) {
+                assertTrue(text.text().contains("NVIDIA H200, commit 32a3b0bd48"), figure.name() + ": " + text.text());
+            }
         }
     }
 

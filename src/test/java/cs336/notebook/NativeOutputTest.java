@@ -34,6 +34,8 @@ class NativeOutputTest {
             puts.invokeInt(new Object[] {"[Gloo] Rank 0 is connected to 1 peer ranks."});
             puts.invokeInt(new Object[] {"native"});
             NativeOutput.flush();
+            // What native code printed before is shown when flush returns.
+            System.out.println("java");
             new ProcessBuilder("echo", "child").inheritIO().start().waitFor();
             boolean ended = complete.await(30, TimeUnit.SECONDS);
             String text = shown.toString(StandardCharsets.UTF_8);
@@ -52,6 +54,6 @@ class NativeOutputTest {
                 .start();
         String errors = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor());
-        assertEquals("true: native,child,", errors.strip());
+        assertEquals("true: native,java,child,", errors.strip());
     }
 }

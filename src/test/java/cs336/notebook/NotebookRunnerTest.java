@@ -83,6 +83,18 @@ class NotebookRunnerTest {
     }
 
     @Test
+    void printsOfNativeCodeAreOutputsOfTheirCell() throws Exception {
+        Path notebook = new WrittenNotebook()
+                .code("torch.print(torch.zeros(2, 3));")
+                .code("1 + 1")
+                .save(folder, "native");
+        run(notebook);
+        List<JsonObject> cells = executed("native");
+        assertTrue(outputs(cells.get(0)).contains("CPUFloatType{2,3}"), outputs(cells.get(0)));
+        assertFalse(outputs(cells.get(1)).contains("CPUFloatType"), outputs(cells.get(1)));
+    }
+
+    @Test
     void executedCopyHasOutputsAndCounts() throws Exception {
         Path notebook = new WrittenNotebook()
                 .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |")

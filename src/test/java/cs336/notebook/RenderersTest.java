@@ -196,6 +196,30 @@ class RenderersTest {
         assertTrue(document.contains("<script>") && document.contains("backward"), document);
         assertTrue(html.matches("(?s).*aspect-ratio: [\\d.]+ / [\\d.]+\".*"), html.substring(0, 400));
         assertEquals("Flame graph: a \"step\"", shown.getData(MIMEType.TEXT_PLAIN));
+        byte[] png = Base64.getDecoder().decode((String) shown.getData(MIMEType.IMAGE_PNG));
+        assertEquals(2400, ImageIO.read(new ByteArrayInputStream(png)).getWidth());
+    }
+
+    @Test
+    void longVerdictsAreBrokenBetweenWords() {
+        String text = "✗ 05.1 <T> " + "word ".repeat(50);
+        DisplayData shown = renderer.render(new Check.Verdict(false, text));
+        assertEquals(text, shown.getData(MIMEType.TEXT_PLAIN));
+        String html = (String) shown.getData(MIMEType.TEXT_HTML);
+        assertTrue(html.contains("word-break: normal") && html.contains("&lt;T&gt; word"), html);
+    }
+
+    @Test
+    void longErrorMessagesAreBrokenBetweenWords() {
+        String message = "cell [3], line 2: " + "word ".repeat(30).strip();
+        List<String> parts = JavaKernel.wrapped(message);
+        assertEquals(message, String.join(" ", parts).replaceAll(" +", " "));
+        assertEquals(2, parts.size());
+        assertTrue(parts.get(0).length() <= 100 && parts.get(0).endsWith("word"), parts.toString());
+        String code = "    " + message;
+        assertEquals(List.of(code), JavaKernel.wrapped(code));
+        String name = "x".repeat(150);
+        assertEquals(List.of(name), JavaKernel.wrapped(name));
     }
 
     @Test

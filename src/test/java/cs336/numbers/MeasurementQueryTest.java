@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -47,6 +48,36 @@ class MeasurementQueryTest {
                 numbers.text("timing[size=xl, context=128, implementation=plain, metric=forward].std : %.2f ms"));
         assertEquals("10", numbers.text("timing[size=xl, context=128, implementation=plain, metric=forward].n : %d"));
         assertEquals("3.0\u00a0GiB", numbers.text("timing[metric=peak-memory] : %.1f GiB"));
+    }
+
+    @Test
+    void originNamesTheDevicesAndCommitsOfTheRowsUsedThroughIt() throws IOException {
+        assertEquals("", numbers.origin());
+        MeasurementQuery first = numbers.withOwnOrigin();
+        first.text("timing[size=xl, context=128, implementation=plain, metric=forward].std : %.2f ms");
+        assertEquals("Pretend GPU, commit abc", first.origin());
+        assertEquals("Pretend GPU, commit abc", numbers.origin());
+        assertEquals(1, numbers.used().values().iterator().next().rowCount());
+
+        Path csv = folder.resolve("data/measurements/pretend/timing.csv");
+        Path other = folder.resolve("data/measurements/pretend/other.csv");
+        String header = Files.readString(csv).lines().findFirst().orElseThrow();
+        String row = "xl,128,plain,forward,ms,1,2,,,,,ok,%s,java 17,%s,2026-01-01T00:00:00Z\n";
+        Files.writeString(
+                other, header + "\n" + row.formatted("Pretend GPU", "def") + row.formatted("2 × Pretend GPU", "abc"));
+        Files.writeString(
+                other.resolveSibling("other_steps.csv"),
+                "size,context,implementation,metric,unit,step,value\nxl,128,plain,forward,ms,1,2\n");
+        MeasurementQuery second = numbers.withOwnOrigin();
+        second.select("other_steps[size=xl]");
+        assertEquals("2 × Pretend GPU, commit abc\nPretend GPU, commit def", sorted(second.origin()));
+        second.select("timing[size=small]");
+        assertEquals("2 × Pretend GPU, commit abc\nPretend GPU, commits abc, def", sorted(second.origin()));
+        assertEquals("Pretend GPU, commit abc", first.origin());
+    }
+
+    private static String sorted(String lines) {
+        return lines.lines().sorted().collect(Collectors.joining("\n"));
     }
 
     @Test

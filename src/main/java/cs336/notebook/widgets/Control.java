@@ -18,7 +18,9 @@ public abstract class Control<T> extends Widget {
     private final String label;
     private final List<ChangeListener<? super T>> listeners = new CopyOnWriteArrayList<>();
     private final FixedModel layout = FixedModel.layout(Map.of("width", "32em", "max_width", "100%"));
-    private final FixedModel style;
+    private final String styleModel;
+    private FixedModel style;
+    private String labelWidth = "auto";
     private volatile int index;
 
     Control(String label, String styleModel) {
@@ -26,6 +28,7 @@ public abstract class Control<T> extends Widget {
             throw new IllegalArgumentException("label must not be empty");
         }
         this.label = label;
+        this.styleModel = styleModel;
         // Labels are cut off at 80 pixels by default.
         style = FixedModel.style(styleModel, Map.of("description_width", "initial"));
     }
@@ -60,6 +63,12 @@ public abstract class Control<T> extends Widget {
 
     /** Returns the HTML input, which selects nothing without a script. */
     abstract String input(int selected);
+
+    /** Makes room for a label of this many characters, so that controls below each other begin at the same place. */
+    final void alignLabel(int characters) {
+        labelWidth = characters + 1 + "ch";
+        style = FixedModel.style(styleModel, Map.of("description_width", labelWidth));
+    }
 
     /** Returns the label. */
     public final String label() {
@@ -208,8 +217,8 @@ public abstract class Control<T> extends Widget {
 
     /** Returns an HTML label that contains the input. */
     final String labelled(int selected) {
-        return "<label style=\"display: block; margin: 0.3em 0\">" + Svg.escape(label) + " " + input(selected)
-                + "</label>";
+        return "<label style=\"display: block; margin: 0.3em 0\"><span style=\"display: inline-block; min-width: "
+                + labelWidth + "\">" + Svg.escape(label) + "</span> " + input(selected) + "</label>";
     }
 
     /** Returns an HTML slider over all values, with the selected value as text. */

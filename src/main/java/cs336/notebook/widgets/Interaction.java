@@ -98,6 +98,11 @@ public final class Interaction implements AutoCloseable {
             throw new IllegalArgumentException("interact needs at least one control, and each only once");
         }
         this.controls = List.copyOf(controls);
+        int longest = controls.stream()
+                .mapToInt(control -> control.label().length())
+                .max()
+                .orElseThrow();
+        controls.forEach(control -> control.alignLabel(longest));
         this.result = result;
         first = selected();
         CapturedOutput output = CapturedOutput.of(result);

@@ -81,10 +81,14 @@ class InteractionTest {
                 checkbox("on"),
                 (rate, ranks, c, on) -> rate * ranks));
         assertEquals(4, html.split("<label", -1).length - 1);
-        assertTrue(html.contains(">rate <input type=\"range\" min=\"0\" max=\"4\" value=\"0\""), html);
+        assertTrue(html.contains(">rate</span> <input type=\"range\" min=\"0\" max=\"4\" value=\"0\""), html);
         assertTrue(html.contains("data-labels=\"0.1|0.2|0.3|0.4|0.5\""), html);
-        assertTrue(html.contains(">a&lt;b <select><option selected>x&amp;y</option><option>z</option></select>"), html);
-        assertTrue(html.contains(">on <input type=\"checkbox\"></label>"), html);
+        assertTrue(
+                html.contains(">a&lt;b</span> <select><option selected>x&amp;y</option><option>z</option></select>"),
+                html);
+        assertTrue(html.contains(">on</span> <input type=\"checkbox\"></label>"), html);
+        // All labels are as wide as the longest, so that the controls begin at the same place.
+        assertEquals(4, html.split("min-width: 6ch", -1).length - 1);
         assertTrue(html.contains("aria-valuetext=\"0.1\"") && html.contains("<output>0.1</output>"), html);
     }
 
