@@ -11,8 +11,8 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 /**
- * A writer of files that appear when they are complete and on disk. If the disk is full or the process is killed, a
- * file that existed before is unchanged.
+ * A writer of files that replaces a file atomically, when its new content is complete and on disk. If the disk is full
+ * or the process is killed, an existing file is unchanged.
  */
 public final class AtomicFile {
     private static final String UNFINISHED = ".part";
@@ -32,8 +32,8 @@ public final class AtomicFile {
     }
 
     /**
-     * Writes a file and returns it. An existing file keeps its permissions. A link stays one, and its target is
-     * replaced. Devices and pipes are written directly.
+     * Writes a file and returns it. An existing file keeps its permissions. If the file is a symbolic link, its target
+     * is replaced. Devices and pipes are written directly.
      *
      * @throws IOException if the file cannot be written; the message names it
      */

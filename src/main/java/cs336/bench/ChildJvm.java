@@ -160,7 +160,7 @@ public final class ChildJvm implements AutoCloseable {
         }
     }
 
-    /** Keeps the first lines of the JVM's report of a crash, if the child's standard output did not show them. */
+    /** Adds the first lines of the JVM's crash report to the kept lines, unless the child has printed them. */
     private void keepReportOfCrash() {
         synchronized (keptLines) {
             if (keptLines.stream().anyMatch(line -> line.startsWith("# "))) {
@@ -169,14 +169,14 @@ public final class ChildJvm implements AutoCloseable {
         }
         Path log = Path.of(crashLog(String.valueOf(process.pid())));
         try {
-            // An older file is of another process that had the same number.
+            // An older file is of an earlier process with the same id.
             if (Files.getLastModifiedTime(log).toMillis() >= startMs) {
                 List<String> report = Files.readAllLines(log, StandardCharsets.ISO_8859_1);
                 report.stream().limit(MAX_REPORT_LINES).forEach(this::keep);
                 keep("# " + log);
             }
         } catch (IOException e) {
-            // It did not crash.
+            // Without a report, the child did not crash.
         }
     }
 

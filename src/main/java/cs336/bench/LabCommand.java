@@ -54,7 +54,7 @@ public abstract class LabCommand implements Callable<Integer> {
     /**
      * Checks that only options which have an effect are given.
      *
-     * @param why the reason why others have none, such as {@code with --answers}
+     * @param why the reason why other options have no effect, such as {@code with --answers}
      * @param effective the names of the options that may be given
      * @throws IllegalArgumentException if another option is given
      */

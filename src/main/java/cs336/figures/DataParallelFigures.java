@@ -126,7 +126,7 @@ public final class DataParallelFigures {
      * Plots the exposed communication of the xl model with 512 tokens by the size of the buckets, as measured and as
      * predicted by {@link BucketPrediction}: one panel per number of GPUs.
      *
-     * @param measurements those of the machine whose steps and all-reduces were measured
+     * @param measurements measurements of the machine whose steps and all-reduces were measured
      */
     public static Figure buckets(MeasurementQuery measurements) {
         MeasurementQuery numbers = measurements.withOwnOrigin();

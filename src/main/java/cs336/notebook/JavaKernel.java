@@ -34,7 +34,7 @@ public final class JavaKernel extends BaseKernel {
     /** Time that a cell and shutdown hooks have to end after a shutdown request. */
     private static final long END_MS = 3000;
 
-    /** The columns that a cell has in a window of 1280 pixels. */
+    /** The number of characters per line of a cell in a window of 1280 pixels. */
     private static final int MOST_COLUMNS = 100;
 
     private static final String CODE_INDENT = "    ";

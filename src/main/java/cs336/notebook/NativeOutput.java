@@ -111,7 +111,7 @@ final class NativeOutput {
                 && line.toString(StandardCharsets.UTF_8).startsWith(GLOO);
     }
 
-    /** Waits until what native code has printed so far is in {@code System.out}. */
+    /** Waits until all output that native code has printed so far is in {@code System.out}. */
     static synchronized void flush() {
         if (!captured) {
             return;

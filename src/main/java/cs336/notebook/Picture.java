@@ -70,7 +70,7 @@ record Picture(String description, Supplier<String> svg, Supplier<byte[]> png, S
         renderTo(to, () -> STYLE + html());
     }
 
-    /** @param html draws the HTML in place of that of this picture */
+    /** @param html supplier of the HTML, which replaces that of this picture */
     void renderTo(RenderContext to, Supplier<String> html) {
         to.getOutputContainer().putText(description);
         if (svg != null) {

@@ -24,7 +24,9 @@ public final class Renderers {
     private static final Set<Renderer> REGISTERED =
             Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
-    /** Text whose long lines are broken between words; those of plain text JupyterLab breaks inside of words. */
+    /**
+     * The HTML of a text whose long lines break between words. JupyterLab breaks lines of plain text inside of words.
+     */
     private static final String BETWEEN_WORDS =
             "<pre style=\"margin: 0; padding: 0; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;"
                     + " font-size: var(--jp-code-font-size, inherit); line-height: var(--jp-code-line-height, inherit)\">"

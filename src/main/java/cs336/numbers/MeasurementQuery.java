@@ -135,8 +135,8 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Returns these measurements with an {@link #origin} of their own: that of the rows used through the returned
-     * object. These rows also count as used through this one.
+     * Returns a query of the same measurements whose {@link #origin} contains only the rows that are used through it.
+     * These rows also count as used by this query.
      */
     public MeasurementQuery withOwnOrigin() {
         return new MeasurementQuery(this);

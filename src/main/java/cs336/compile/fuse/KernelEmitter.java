@@ -198,7 +198,8 @@ final class KernelEmitter {
     }
 
     /**
-     * Emits a kernel whose threads each sum VEC columns over some rows; shared memory adds threads of the same columns.
+     * Emits a kernel whose threads each sum VEC columns over some rows, and add the sums of the same columns in shared
+     * memory.
      */
     private EmittedKernel columnKernel() {
         long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;

@@ -386,7 +386,7 @@ public final class Rendezvous implements AutoCloseable {
         return inFile ? "the file of the store" : "rank 0, which hosts the store,";
     }
 
-    /** Returns the key of a value that each rank has. */
+    /** Returns the key of a rank's value in the store. */
     static String key(String name, int rank) {
         return name + "/" + rank;
     }

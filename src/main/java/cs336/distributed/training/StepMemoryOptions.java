@@ -30,7 +30,11 @@ public final class StepMemoryOptions {
             description = "number of tokens whose logits are in memory at a time; 0 for all")
     private int lossRows;
 
-    /** @throws IllegalArgumentException if the policy is unknown or the number of tokens is negative */
+    /**
+     * Checks the policy and the number of tokens.
+     *
+     * @throws IllegalArgumentException if the policy is unknown or the number of tokens is negative
+     */
     public void check() {
         CheckpointPolicy.parse(checkpointing);
         ArgumentCheck.atLeast("--loss-rows", 0, lossRows);

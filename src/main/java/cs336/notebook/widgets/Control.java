@@ -64,7 +64,7 @@ public abstract class Control<T> extends Widget {
     /** Returns the HTML input, which selects nothing without a script. */
     abstract String input(int selected);
 
-    /** Makes room for a label of this many characters, so that controls below each other begin at the same place. */
+    /** Sets the width of the label in characters, so that the inputs of several controls are aligned. */
     final void alignLabel(int characters) {
         labelWidth = characters + 1 + "ch";
         style = FixedModel.style(styleModel, Map.of("description_width", labelWidth));

@@ -20,7 +20,7 @@ public final class Interaction implements AutoCloseable {
     /** The largest number of combinations that are computed in advance. */
     static final int MOST_COMBINATIONS = 64;
 
-    /** Limit of the CPU time for these, which hardly depends on the load of the machine, unlike wall time. */
+    /** Limit of the CPU time of all combinations. It hardly depends on the load of the machine, unlike wall time. */
     private static final long MOST_CPU_NANOS = 3_000_000_000L;
 
     private static final long MOST_WALL_NANOS = 30_000_000_000L;
