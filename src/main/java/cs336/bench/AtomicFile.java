@@ -6,6 +6,7 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
@@ -33,13 +34,13 @@ public final class AtomicFile {
 
     /**
      * Writes a file and returns it. An existing file keeps its permissions. A link stays one, and its target is
-     * replaced. Devices and pipes are written directly.
+     * replaced. Devices, pipes and targets of links that do not exist yet are written directly.
      *
      * @throws IOException if the file cannot be written; the message names it
      */
     public static Path write(Path file, FileContent content) throws IOException {
         try {
-            if (Files.exists(file) && !Files.isRegularFile(file)) {
+            if (Files.exists(file, LinkOption.NOFOLLOW_LINKS) && !Files.isRegularFile(file)) {
                 try (OutputStream out = Files.newOutputStream(file)) {
                     content.writeTo(out);
                 }

@@ -54,6 +54,13 @@ class AtomicFileTest {
         AtomicFile.write(link, "new");
         assertEquals("new", Files.readString(file));
         assertTrue(Files.isSymbolicLink(link));
+        Files.delete(file);
+        AtomicFile.write(link, "again");
+        assertEquals("again", Files.readString(file));
+        Files.delete(file);
+        Files.createSymbolicLink(file, Path.of("b"));
+        assertThrows(IOException.class, () -> AtomicFile.write(link, "text"), "a link to itself");
+        assertTrue(Files.isSymbolicLink(link));
     }
 
     @Test
