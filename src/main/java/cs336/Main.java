@@ -44,7 +44,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
  * The entry point of the command line, {@code cs336 <command>}. Invalid arguments are reported in one line with exit
- * code 2, files that cannot be read or written in one line with exit code 1.
+ * code 2, files that cannot be read or written, the standard output included, in one line with exit code 1.
  */
 @Command(
         name = "cs336",
@@ -90,6 +90,10 @@ public final class Main extends LabCommand {
             exitCode = commandLine().execute(arguments);
         } catch (OutOfMemoryError e) {
             System.err.println("cs336: out of memory (" + e.getMessage() + ")");
+            exitCode = CommandLine.ExitCode.SOFTWARE;
+        }
+        if (exitCode == CommandLine.ExitCode.OK && System.out.checkError()) {
+            System.err.println("cs336: the standard output could not be written");
             exitCode = CommandLine.ExitCode.SOFTWARE;
         }
         System.exit(exitCode);

@@ -197,6 +197,20 @@ class MainTest {
     }
 
     @Test
+    void outputThatCannotBeWrittenIsAnError() throws IOException, InterruptedException {
+        Path errors = folder.resolve("errors");
+        var java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        var command = new ProcessBuilder(java, "-XX:TieredStopAtLevel=1", Main.class.getName(), "accounting")
+                .redirectOutput(Path.of("/dev/full").toFile())
+                .redirectError(errors.toFile());
+        command.environment().put("CLASSPATH", System.getProperty("java.class.path"));
+        assertEquals(1, command.start().waitFor());
+        String reported = Files.readString(errors);
+        assertTrue(reported.endsWith("cs336: the standard output could not be written\n"), reported);
+        assertFalse(reported.contains("\tat "), reported);
+    }
+
+    @Test
     void runningOutOfMemoryIsReportedInOneLine() {
         String huge =
                 "train --text README.md --device cpu --layers 1 --heads 1 --d-model 2048 --d-ff 8 --context 8 --vocab ";

@@ -13,6 +13,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -115,6 +116,7 @@ public final class AdamW implements Optimizer {
      *     contiguous floating-point tensor or is in this optimizer under another name
      */
     public void add(Map<String, Tensor> more, AdamWSettings settings) {
+        Objects.requireNonNull(settings, "settings must not be null");
         for (String name : more.keySet()) {
             if (parameters.containsKey(name)) {
                 throw new IllegalArgumentException("parameter " + name + " is already in this optimizer");

@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.torch.Tensors;
+import java.util.Arrays;
 import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
 
@@ -20,6 +21,7 @@ public interface Attention {
      * @param v values, shaped like the keys
      * @param causal whether query i attends only to the keys 0 … i
      * @return a tensor shaped like the queries, in the caller's memory scope
+     * @throws IllegalArgumentException if the shapes do not match
      */
     Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal);
 
@@ -38,11 +40,22 @@ public interface Attention {
     /**
      * Checks that the inputs can be used.
      *
-     * @throws IllegalArgumentException if one is null, closed or undefined
+     * @throws IllegalArgumentException if one is null, closed or undefined, or their shapes do not match
      */
-    static void requireDefined(Tensor q, Tensor k, Tensor v) {
+    static void requireInputs(Tensor q, Tensor k, Tensor v) {
         Tensors.requireDefined("q", q);
         Tensors.requireDefined("k", k);
         Tensors.requireDefined("v", v);
+        long[] queries = Tensors.shape(q), keys = Tensors.shape(k), values = Tensors.shape(v);
+        int n = queries.length;
+        boolean match = (n == 3 || n == 4)
+                && keys.length == n
+                && Arrays.equals(queries, 0, n - 2, keys, 0, n - 2)
+                && queries[n - 1] == keys[n - 1];
+        if (!match || !Arrays.equals(keys, values)) {
+            throw new IllegalArgumentException("q, k and v must have the shapes [B, H, T, d], [B, H, S, d] and"
+                    + " [B, H, S, d], or the same without H, not " + Arrays.toString(queries) + ", "
+                    + Arrays.toString(keys) + " and " + Arrays.toString(values));
+        }
     }
 }

@@ -4,6 +4,7 @@ import static cs336.basics.TransformerConfig.requirePositive;
 
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import org.bytedeco.pytorch.Tensor;
 
@@ -34,6 +35,11 @@ public final class Batches {
     private Batches(SequenceSource source, int batchSize, int contextLength, Device device, long seed) {
         requirePositive("batchSize", batchSize);
         requirePositive("contextLength", contextLength);
+        if ((long) batchSize * contextLength > Integer.MAX_VALUE) {
+            throw new IllegalArgumentException("batchSize " + batchSize + " × contextLength " + contextLength
+                    + " must be at most " + Integer.MAX_VALUE + " tokens");
+        }
+        Objects.requireNonNull(device, "device must not be null");
         this.source = source;
         this.batchSize = batchSize;
         this.contextLength = contextLength;
@@ -45,7 +51,7 @@ public final class Batches {
      * Returns batches whose inputs and targets are drawn independently and uniformly.
      *
      * @param vocabSize the number of tokens; ids are from 0 to {@code vocabSize} − 1
-     * @throws IllegalArgumentException if a size is below 1
+     * @throws IllegalArgumentException if a size is below 1 or a batch has more than 2³¹ − 1 tokens
      */
     public static Batches random(int vocabSize, int batchSize, int contextLength, Device device, long seed) {
         requirePositive("vocabSize", vocabSize);

@@ -7,6 +7,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.IdentityHashMap;
@@ -106,6 +107,7 @@ public final class GradScaler implements AutoCloseable {
      * @throws IllegalArgumentException if the loss is not floating-point
      */
     public Tensor scale(Tensor loss) {
+        Tensors.requireDefined("loss", loss);
         if (!loss.is_floating_point()) {
             throw new IllegalArgumentException("loss must be floating-point, not " + DType.of(loss));
         }

@@ -5,6 +5,7 @@ import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
@@ -85,6 +86,7 @@ public final class GradientClipping {
      */
     public static Tensor factor(Tensor norm, double maxNorm) {
         requireAboveZero(maxNorm);
+        Tensors.requireDefined("norm", norm);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));
@@ -118,6 +120,7 @@ public final class GradientClipping {
     private static List<Tensor> gradients(Iterable<Tensor> parameters) {
         List<Tensor> gradients = new ArrayList<>();
         for (Tensor parameter : parameters) {
+            Tensors.requireDefined("parameter", parameter);
             Tensor gradient = parameter.grad();
             if (gradient.defined()) {
                 gradients.add(gradient);

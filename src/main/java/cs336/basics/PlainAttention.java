@@ -30,7 +30,7 @@ public final class PlainAttention implements Attention {
 
     @Override
     public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-        Attention.requireDefined(q, k, v);
+        Attention.requireInputs(q, k, v);
         try (var scope = MemoryScope.open()) {
             Tensor scores = scores(q, k, causal); // [B, H, T, S]
             Tensor probabilities = softmax(scores); // [B, H, T, S]

@@ -18,7 +18,7 @@ public final class ScaledDotProductAttention implements Attention {
 
     @Override
     public Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
-        Attention.requireDefined(q, k, v);
+        Attention.requireInputs(q, k, v);
         try (var scope = MemoryScope.open()) {
             if (q.dim() == 4) {
                 return scope.escape(attend(q, k, v, causal));

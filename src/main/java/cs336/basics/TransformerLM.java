@@ -6,6 +6,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -154,6 +155,10 @@ public final class TransformerLM extends NnModule {
         if (ids.dim() != 2 || DType.of(ids) != DType.INT64) {
             throw new IllegalArgumentException("ids must be an int64 tensor with 2 dimensions [batch, context], not "
                     + DType.of(ids) + " with " + ids.dim() + " dimensions");
+        }
+        if (ids.numel() == 0) {
+            throw new IllegalArgumentException(
+                    "ids must contain at least one token, not have the shape " + Arrays.toString(Tensors.shape(ids)));
         }
         if (ids.size(1) > config.contextLength()) {
             throw new IllegalArgumentException("ids must have a context length of at most " + config.contextLength()

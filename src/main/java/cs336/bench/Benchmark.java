@@ -17,6 +17,7 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
@@ -165,6 +166,7 @@ public final class Benchmark {
 
     /** Runs the benchmark and passes the samples of each metric to {@code record} as soon as they are complete. */
     void run(Pass pass, Consumer<Samples> record) {
+        Objects.requireNonNull(pass, "pass must not be null");
         Device device = model.device();
         Stopwatch stopwatch = Stopwatch.on(device).steps(steps);
         try (var scope = MemoryScope.open();

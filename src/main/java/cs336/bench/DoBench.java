@@ -4,6 +4,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -46,7 +47,7 @@ public final class DoBench {
 
     /** Returns a timer with 25 ms of warm-up and 100 ms of timed runs, as in Triton. */
     public static DoBench on(Device device) {
-        return new DoBench(device);
+        return new DoBench(Objects.requireNonNull(device, "device must not be null"));
     }
 
     /** Sets the approximate duration of the warm-up in ms, at least 0. */

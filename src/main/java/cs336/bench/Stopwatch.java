@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Consumer;
 
 /**
@@ -33,7 +34,7 @@ public final class Stopwatch {
 
     /** Returns a stopwatch for this device with 5 warm-up and 10 timed steps. */
     public static Stopwatch on(Device device) {
-        return new Stopwatch(device);
+        return new Stopwatch(Objects.requireNonNull(device, "device must not be null"));
     }
 
     /**

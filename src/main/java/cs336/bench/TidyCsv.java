@@ -94,8 +94,8 @@ final class TidyCsv {
     /**
      * Returns header and rows; empty if the file is missing or has no complete line.
      *
-     * @throws IOException if the file cannot be read, or a line is not UTF-8, has a quote that is not closed, or has
-     *     another number of cells than the header; the message names file and line
+     * @throws IOException if the file cannot be read, or a line is not UTF-8, ends with a carriage return alone, has a
+     *     quote that is not closed, or has another number of cells than the header; the message names file and line
      */
     List<List<String>> lines() throws IOException {
         if (!Files.exists(path)) {
@@ -108,6 +108,9 @@ final class TidyCsv {
             if (bytes[at] == '\n') {
                 lines.add(cells(bytes, start, at, lines));
                 start = at + 1;
+            } else if (bytes[at] == '\r' && at + 1 < bytes.length && bytes[at + 1] != '\n') {
+                // All lines of such a file would look like one incomplete line, which the next append removes.
+                throw damaged(lines.size() + 1, "the line ends with a carriage return, not with a line feed");
             }
         }
         return lines;

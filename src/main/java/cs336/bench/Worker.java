@@ -3,6 +3,7 @@ package cs336.bench;
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import cs336.torch.Nvtx;
+import java.io.IOException;
 
 /**
  * The main class of the JVM in which {@link Sweep} runs a case, or several cases that share it. It reads a case, sends
@@ -44,8 +45,10 @@ final class Worker {
                 workload.run(c, samples -> parent.answer(JSON.toJson(new WorkerMessage(samples, null, null))));
                 last = new WorkerMessage(null, Status.OK, "");
             } catch (Throwable t) {
-                t.printStackTrace();
-                System.err.flush();
+                if (!(t instanceof IOException)) { // the message names the file, which says more than a stack trace
+                    t.printStackTrace();
+                    System.err.flush();
+                }
                 last = new WorkerMessage(null, Status.of(t), reason(t));
             }
             parent.answer(JSON.toJson(last));

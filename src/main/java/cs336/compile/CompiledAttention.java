@@ -22,7 +22,7 @@ public final class CompiledAttention implements Attention {
 
     @Override
     public Tensor apply(Tensor q, Tensor k, Tensor v, boolean isCausal) {
-        Attention.requireDefined(q, k, v);
+        Attention.requireInputs(q, k, v);
         return (isCausal ? causal : full).apply(q, k, v)[0];
     }
 

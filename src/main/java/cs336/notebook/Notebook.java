@@ -9,7 +9,7 @@ import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
 import com.google.gson.stream.JsonWriter;
-import cs336.bench.AtomicFile;
+import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.nio.charset.CharacterCodingException;
@@ -171,7 +171,7 @@ final class Notebook {
                 cells.get(i).json.addProperty("id", "cell-" + (i + 1));
             }
         }
-        AtomicFile.write(file, GSON.toJson(json) + "\n");
+        WholeFile.write(file, GSON.toJson(json) + "\n");
     }
 
     /**
@@ -191,7 +191,7 @@ final class Notebook {
             writer.setIndent(" ");
             GSON.toJson(json, writer);
         }
-        AtomicFile.write(file, text + "\n");
+        WholeFile.write(file, text + "\n");
     }
 
     /** A view of one cell. */

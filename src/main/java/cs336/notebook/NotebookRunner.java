@@ -1,7 +1,7 @@
 package cs336.notebook;
 
-import cs336.bench.AtomicFile;
 import cs336.bench.ChildJvm;
+import cs336.bench.WholeFile;
 import cs336.kernels.runtime.KernelCell;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -169,7 +169,7 @@ public final class NotebookRunner {
             return new NotebookExecution(notebook, process, timeLimit).run();
         } finally {
             notebook.write(output.resolve(notebook.name() + ".ipynb"));
-            AtomicFile.write(output.resolve(notebook.name() + ".html"), page.html());
+            WholeFile.write(output.resolve(notebook.name() + ".html"), page.html());
         }
     }
 

@@ -4,7 +4,7 @@ import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
-import cs336.bench.AtomicFile;
+import cs336.bench.WholeFile;
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
 import cs336.charts.Svg;
@@ -178,7 +178,7 @@ public final class FlameGraph {
      * @throws IOException if the file cannot be written
      */
     public void save(Path file) throws IOException {
-        AtomicFile.write(file, svg());
+        WholeFile.write(file, svg());
     }
 
     /** Returns the data of the script as JSON: all names, then name index, depth and value of each frame. */

@@ -1,6 +1,6 @@
 package cs336.profile;
 
-import cs336.bench.AtomicFile;
+import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
@@ -154,7 +154,7 @@ public final class FoldedStacks {
      * @throws IOException if the file cannot be written
      */
     public void write(Path file) throws IOException {
-        AtomicFile.write(file, toString());
+        WholeFile.write(file, toString());
     }
 
     /** Returns the stacks in the order of their first occurrence. */

@@ -3,7 +3,6 @@ package cs336.profile;
 import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import cs336.basics.TransformerLM;
-import cs336.bench.AtomicFile;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.bench.ModelCase;
@@ -11,6 +10,7 @@ import cs336.bench.ModelCases;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
+import cs336.bench.WholeFile;
 import cs336.bench.Workload;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
@@ -91,10 +91,10 @@ public final class ProfileWorkload implements Workload {
         brief(last.stacks()).write(folder.resolve(STACKS));
         OpTable operators = last.ops();
         operators.table().write().csv(folder.resolve("operators.csv").toString());
-        AtomicFile.write(folder.resolve("operators.txt"), operators + "\n");
+        WholeFile.write(folder.resolve("operators.txt"), operators + "\n");
         if (!last.trace().work().isEmpty()) {
             kernels(steps).write().csv(folder.resolve(KERNELS).toString());
-            AtomicFile.write(folder.resolve("kernels.txt"), last.kernels() + "\n");
+            WholeFile.write(folder.resolve("kernels.txt"), last.kernels() + "\n");
         }
     }
 

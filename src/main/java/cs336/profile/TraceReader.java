@@ -3,7 +3,7 @@ package cs336.profile;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
 import com.google.gson.stream.MalformedJsonException;
-import cs336.bench.TextFile;
+import cs336.bench.WholeFile;
 import java.io.BufferedInputStream;
 import java.io.EOFException;
 import java.io.FilterReader;
@@ -89,7 +89,7 @@ final class TraceReader {
     }
 
     private static Reader open(Path file) throws IOException {
-        TextFile.requireFile(file);
+        WholeFile.requireFile(file);
         InputStream bytes = new BufferedInputStream(Files.newInputStream(file));
         try {
             InputStream text = file.toString().endsWith(".gz") ? new GZIPInputStream(bytes, 1 << 16) : bytes;

@@ -1,7 +1,7 @@
 package cs336.profile;
 
 import com.google.gson.stream.JsonWriter;
-import cs336.bench.AtomicFile;
+import cs336.bench.WholeFile;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -27,7 +27,7 @@ final class TraceWriter {
 
     static void write(Trace trace, Path file) throws IOException {
         boolean isPacked = file.toString().endsWith(".gz");
-        AtomicFile.write(file, out -> {
+        WholeFile.write(file, out -> {
             try (OutputStream bytes = new BufferedOutputStream(out);
                     OutputStream packed = isPacked ? new GZIPOutputStream(bytes) : bytes;
                     Writer text = new OutputStreamWriter(packed, StandardCharsets.UTF_8)) {

@@ -99,6 +99,10 @@ public final class Safetensors implements AutoCloseable {
      * @throws IOException if it cannot be read or is not a valid safetensors file; the message states the reason
      */
     public static Safetensors open(Path file) throws IOException {
+        if (Files.exists(file)
+                && !Files.isRegularFile(file)) { // the error of a read does not name a folder; a pipe blocks
+            throw new IOException(file + " is not a regular file");
+        }
         FileChannel channel = FileChannel.open(file, StandardOpenOption.READ);
         try {
             return new Safetensors(file, channel);

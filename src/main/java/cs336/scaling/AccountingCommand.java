@@ -131,13 +131,13 @@ public final class AccountingCommand extends LabCommand {
             if (answers || simulated != null) {
                 ArgumentCheck.writableFolder("--output", output);
             }
+            if (simulated != null) { // first, because measurements may be missing
+                new ScaleOutWriter(output, out()).write(new ScaleOutStudy(measured));
+            }
             if (answers) {
                 var writer = new AccountingWriter(output, out());
                 writer.write(CommunicationAccounting.STANDARD);
                 writer.writeLayers();
-            }
-            if (simulated != null) {
-                new ScaleOutWriter(output, out()).write(new ScaleOutStudy(measured));
             }
             if (!answers && simulated == null) {
                 report();

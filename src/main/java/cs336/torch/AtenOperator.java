@@ -2,6 +2,7 @@ package cs336.torch;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import org.bytedeco.pytorch.Dispatcher;
 import org.bytedeco.pytorch.GenericList;
 import org.bytedeco.pytorch.IValue;
@@ -27,6 +28,7 @@ public final class AtenOperator {
     private final String name;
 
     private AtenOperator(String name, String overload) {
+        Objects.requireNonNull(name, "name must not be null");
         this.name = overload.isEmpty() ? name : name + "." + overload;
         this.handle = MemoryScope.keep(Dispatcher.singleton().findSchemaOrThrow(name, overload));
     }
@@ -50,7 +52,7 @@ public final class AtenOperator {
      * @param arguments each a {@link Tensor}, a {@link TensorList}, a {@code Double}, {@code Long}, {@code Boolean}, or
      *     null for None
      * @return the tensors among the results, in order and with tensor lists flattened, in the caller's memory scope
-     * @throws IllegalArgumentException if an argument has another class
+     * @throws IllegalArgumentException if an argument has another class or is a closed tensor
      */
     public List<Tensor> call(Object... arguments) {
         try (var scope = MemoryScope.open()) {
@@ -78,6 +80,9 @@ public final class AtenOperator {
         if (argument == null) {
             return new IValue();
         } else if (argument instanceof Tensor tensor) {
+            if (tensor.isNull()) {
+                throw new IllegalArgumentException("an argument of " + name + " is closed; its memory scope has ended");
+            }
             return new IValue(tensor);
         } else if (argument instanceof TensorList list) {
             return list.boxed;

@@ -42,6 +42,7 @@ public final class Backward {
             throw new IllegalArgumentException("outputs must contain at least one tensor");
         }
         for (int i = 0; i < outputs.length; i++) {
+            Tensors.requireDefined("output " + i, outputs[i]);
             if (!outputs[i].requires_grad()) {
                 throw new IllegalArgumentException("output " + i + " has no graph: no tensor that it was computed"
                         + " from requires a gradient, or grad mode was off");
@@ -60,6 +61,9 @@ public final class Backward {
         if (gradients.length != outputs.length) {
             throw new IllegalArgumentException("gradients must contain one tensor for each of the " + outputs.length
                     + " outputs, not " + gradients.length);
+        }
+        for (int i = 0; i < gradients.length; i++) {
+            Tensors.requireDefined("gradient " + i, gradients[i]);
         }
         gradOutputs = gradients;
         return this;
@@ -93,6 +97,9 @@ public final class Backward {
      * @return one for each input, of its shape, in the caller's memory scope; null if no output depends on the input
      */
     public Tensor[] gradients(Tensor... inputs) {
+        for (int i = 0; i < inputs.length; i++) {
+            Tensors.requireDefined("input " + i, inputs[i]);
+        }
         try (var scope = MemoryScope.open();
                 var singleThreaded = SingleThreadedBackward.open()) {
             boolean allowUnused = true;

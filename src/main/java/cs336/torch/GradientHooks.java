@@ -53,6 +53,7 @@ public final class GradientHooks implements AutoCloseable {
     public static GradientHooks of(List<Tensor> parameters, IntConsumer before, IntConsumer ready) {
         for (int i = 0; i < parameters.size(); i++) {
             Tensor parameter = parameters.get(i);
+            Tensors.requireDefined("parameter " + i, parameter);
             if (!parameter.requires_grad() || !parameter.is_leaf()) {
                 throw new IllegalArgumentException("parameter " + i + " must be a leaf that requires a gradient");
             }

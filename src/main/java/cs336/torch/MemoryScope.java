@@ -1,5 +1,6 @@
 package cs336.torch;
 
+import java.util.Objects;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.PointerScope;
 
@@ -40,6 +41,7 @@ public final class MemoryScope implements AutoCloseable {
      * @return the same object
      */
     public <P extends Pointer> P escape(P pointer) {
+        Objects.requireNonNull(pointer, "pointer must not be null");
         PointerScope enclosing = enclosing();
         if (enclosing == null) {
             return keep(pointer);

@@ -12,7 +12,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.bench.TextFile;
+import cs336.bench.WholeFile;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.CheckpointSettings;
 import cs336.checkpoints.ResumeOptions;
@@ -177,7 +177,7 @@ public final class TrainCommand extends LabCommand {
             throw new IllegalArgumentException("--vocab must be at least " + BYTES
                     + ", one for each value of a byte, not " + model.config().vocabSize());
         }
-        TextFile.requireFile(text);
+        WholeFile.requireFile(text);
         byte[] bytes = Files.readAllBytes(text);
         int[] tokens = new int[bytes.length];
         for (int i = 0; i < bytes.length; i++) {

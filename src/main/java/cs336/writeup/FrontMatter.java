@@ -1,6 +1,6 @@
 package cs336.writeup;
 
-import cs336.bench.TextFile;
+import cs336.bench.WholeFile;
 import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -22,7 +22,7 @@ record FrontMatter(String title, MeasurementQuery numbers, String text) {
      * @throws WriteupException if a setting is missing, unknown or invalid
      */
     static FrontMatter read(Path file) throws IOException, WriteupException {
-        List<String> lines = new ArrayList<>(TextFile.read(file).lines().toList());
+        List<String> lines = new ArrayList<>(WholeFile.read(file).lines().toList());
         String title = null;
         String machine = null;
         String measurements = "../data/measurements";

@@ -1,6 +1,6 @@
 package cs336.writeup;
 
-import cs336.bench.AtomicFile;
+import cs336.bench.WholeFile;
 import cs336.numbers.Expression;
 import cs336.numbers.MeasuredTable;
 import cs336.numbers.MeasurementQuery;
@@ -91,9 +91,9 @@ public final class Writeup {
      */
     List<ChapterLength> save(Path folder) throws IOException {
         Files.createDirectories(folder);
-        AtomicFile.write(folder.resolve("writeup.html"), html());
+        WholeFile.write(folder.resolve("writeup.html"), html());
         byte[] pdf = pdf();
-        AtomicFile.write(folder.resolve("writeup.pdf"), out -> out.write(pdf));
+        WholeFile.write(folder.resolve("writeup.pdf"), out -> out.write(pdf));
         return ChapterLength.of(pdf);
     }
 }

@@ -1,6 +1,6 @@
 package cs336.writeup;
 
-import cs336.bench.TextFile;
+import cs336.bench.WholeFile;
 import cs336.numbers.MeasurementOrigins;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.References;
@@ -47,7 +47,7 @@ final class WriteupBuilder {
         var chapters = new ArrayList<Chapter>();
         chapters.add(read(ChapterFile.of(first), front.text(), front.numbers()));
         for (ChapterFile file : others(first)) {
-            chapters.add(read(file, TextFile.read(file.path()), front.numbers()));
+            chapters.add(read(file, WholeFile.read(file.path()), front.numbers()));
         }
         problems.addAll(mentions.problems());
         String title = render(chapters.get(0));

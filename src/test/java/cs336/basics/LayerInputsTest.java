@@ -4,11 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -115,7 +118,50 @@ class LayerInputsTest extends ScopedTest {
             assertEquals("k must not be null", message(() -> attention.apply(x, null, x, true)));
             assertTrue(message(() -> attention.apply(x, x, closed, true)).startsWith("v is closed"));
         }
+        for (Attention attention : List.of(new PlainAttention(), new ScaledDotProductAttention())) {
+            String shapes = "q, k and v must have the shapes [B, H, T, d], [B, H, S, d] and [B, H, S, d], or the same"
+                    + " without H, not ";
+            assertEquals(
+                    shapes + "[1, 2, 8], [1, 2, 6] and [1, 2, 6]",
+                    message(() -> attention.apply(x, torch.ones(1, 2, 6), torch.ones(1, 2, 6), true)));
+            assertEquals(
+                    shapes + "[1, 2, 8], [3, 2, 8] and [3, 2, 8]",
+                    message(() -> attention.apply(x, torch.ones(3, 2, 8), torch.ones(3, 2, 8), true)));
+            assertEquals(
+                    shapes + "[1, 2, 8], [1, 2, 8] and [1, 5, 8]",
+                    message(() -> attention.apply(x, x, torch.ones(1, 5, 8), true)));
+            assertEquals(
+                    shapes + "[8], [8] and [8]",
+                    message(() -> attention.apply(torch.ones(8), torch.ones(8), torch.ones(8), true)));
+        }
         assertEquals("logits must not be null", message(() -> Losses.crossEntropy(null, ids(0))));
         assertEquals("targets must not be null", message(() -> Losses.crossEntropy(x, null)));
+    }
+
+    @Test
+    void aModelNeedsTokens() {
+        try (var model = new TransformerLM(TinyConfig.of(ModelEdition.SPRING_2025), CPU)) {
+            for (Tensor empty : List.of(ids().reshape(1, 0), ids().reshape(0, 4))) {
+                assertTrue(message(() -> model.forward(empty)).startsWith("ids must contain at least one token"));
+            }
+        }
+    }
+
+    @Test
+    void gradientsAndOptimizersNameAMissingTensor() {
+        assertEquals("norm must not be null", message(() -> GradientClipping.factor(null, 1)));
+        assertEquals(
+                "parameter must not be null", message(() -> GradientClipping.norm(Collections.singletonList(null))));
+        assertEquals("loss must not be null", message(() -> new GradScaler(CPU).scale(null)));
+        assertEquals("output 0 must not be null", message(() -> Backward.of((Tensor) null)));
+        Tensor leaf = torch.ones(1).set_requires_grad(true);
+        assertEquals(
+                "gradient 0 must not be null", message(() -> Backward.of(leaf).with((Tensor) null)));
+        assertEquals("input 0 must not be null", message(() -> Backward.of(leaf).gradients((Tensor) null)));
+        assertEquals(
+                "batchSize 2147483647 × contextLength 2 must be at most 2147483647 tokens",
+                message(() -> Batches.random(10, Integer.MAX_VALUE, 2, CPU, 0)));
+        var e = assertThrows(NullPointerException.class, () -> new AdamW(Map.of("leaf", leaf), null));
+        assertEquals("settings must not be null", e.getMessage());
     }
 }

@@ -169,6 +169,19 @@ class MeasurementsTest {
         assertEquals(4, measurements.table().rowCount());
     }
 
+    /** Without line feeds the whole file would be an incomplete line, and the next append would remove it. */
+    @Test
+    void aFileWhoseLinesEndWithCarriageReturnsIsNotOverwritten() throws IOException {
+        measurements.put(size("small", 128), measured(1), HERE);
+        String text = Files.readString(measurements.path()).replace('\n', '\r');
+        Files.writeString(measurements.path(), text);
+        var error = assertThrows(IOException.class, () -> measurements.put(size("xl", 128), measured(2), HERE));
+        assertEquals(
+                measurements.path() + ", line 1: the line ends with a carriage return, not with a line feed",
+                error.getMessage());
+        assertEquals(text, Files.readString(measurements.path()));
+    }
+
     @Test
     void aFileWithAnIncompleteHeaderIsEmpty() throws IOException {
         Files.createDirectories(measurements.path().getParent());

@@ -225,6 +225,14 @@ class SafetensorsTest extends ScopedTest {
     }
 
     @Test
+    void aFolderOrADeviceIsNamed() {
+        for (Path file : List.of(folder, Path.of("/dev/null"))) {
+            var e = assertThrows(IOException.class, () -> Safetensors.open(file));
+            assertEquals(file + " is not a regular file", e.getMessage());
+        }
+    }
+
+    @Test
     void anInvalidLengthIsRefusedBeforeMemoryIsAllocated() throws IOException {
         assertRefused(Files.write(folder.resolve("a"), new byte[5]), "has 5 bytes, but the length");
         for (long length : new long[] {-1, 0, 17, Long.MAX_VALUE, 100_000_001}) {

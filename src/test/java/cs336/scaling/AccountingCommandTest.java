@@ -1,12 +1,14 @@
 package cs336.scaling;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import cs336.bench.Project;
 import java.io.IOException;
+import java.nio.file.Files;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -55,6 +57,15 @@ class AccountingCommandTest extends CommandTest {
     void aMissingMachineIsReported() {
         assertEquals(2, run(new AccountingCommand(), "--simulate nowhere"));
         assertTrue(err.toString().startsWith("no folder of measurements"), err.toString());
+    }
+
+    @Test
+    void nothingIsStoredIfMeasurementsAreMissing() throws IOException {
+        Files.createDirectories(folder.resolve("empty"));
+        assertEquals(2, run(new AccountingCommand(), "--answers --simulate empty"));
+        assertTrue(err.toString().startsWith("no measurements in "), err.toString());
+        assertEquals("", out.toString());
+        assertFalse(Files.exists(folder.resolve("on-paper")));
     }
 
     /** The writeup reads the stored numbers, so they must be the current ones. */

@@ -132,7 +132,7 @@ public final class LaunchCommand extends LabCommand {
         }
         Launcher launcher = checked(() -> {
             LaunchOptions.requireGpu(backend.value());
-            return configured(Launcher.of(processes));
+            return configured(Launcher.of(Launcher.requireProcesses("--processes", processes)));
         });
         return start(launcher, checked(this::program));
     }

@@ -23,6 +23,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.IntFunction;
 import java.util.stream.Collectors;
 
@@ -94,7 +95,7 @@ public final class Launcher {
 
     /** Sets the library for collectives; Gloo by default. */
     public Launcher backend(CollectiveBackend library) {
-        backend = library;
+        backend = Objects.requireNonNull(library, "library must not be null");
         return this;
     }
 
@@ -103,7 +104,7 @@ public final class Launcher {
      * ranks may share a GPU.
      */
     public Launcher device(DeviceKind kind) {
-        device = kind;
+        device = Objects.requireNonNull(kind, "kind must not be null");
         return this;
     }
 
@@ -146,7 +147,7 @@ public final class Launcher {
 
     /** Sets the stream for the output of the ranks, as in {@code [2] loss 3.1}; standard output by default. */
     public Launcher output(PrintStream to) {
-        output = to;
+        output = Objects.requireNonNull(to, "to must not be null");
         return this;
     }
 

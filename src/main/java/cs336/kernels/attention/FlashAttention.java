@@ -9,6 +9,7 @@ import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
@@ -62,6 +63,7 @@ public final class FlashAttention extends AutogradFunction {
 
     /** Computes {@link #apply(Tensor, Tensor, Tensor, boolean)} with a given variant. */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal, FlashVariant variant) {
+        Objects.requireNonNull(variant, "variant must not be null");
         return apply(q, k, v, causal, queries -> variant);
     }
 

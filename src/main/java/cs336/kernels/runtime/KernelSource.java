@@ -84,6 +84,9 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
     }
 
     private static String fromClassPath(String name) throws IOException {
+        if (name.contains("/")) {
+            throw new NoSuchFileException("kernels/" + name);
+        }
         try (InputStream file = KernelSource.class.getResourceAsStream("/cs336/kernels/" + name)) {
             if (file == null) {
                 throw new NoSuchFileException("kernels/" + name);

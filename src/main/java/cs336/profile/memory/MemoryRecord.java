@@ -1,6 +1,6 @@
 package cs336.profile.memory;
 
-import cs336.bench.AtomicFile;
+import cs336.bench.WholeFile;
 import cs336.numbers.Tables;
 import cs336.torch.Device;
 import java.io.IOException;
@@ -198,7 +198,7 @@ public final class MemoryRecord {
     public Path saveSnapshot(Path file) throws IOException {
         Files.createDirectories(file.toAbsolutePath().getParent());
         byte[] pickled = MemorySnapshot.pickle(this, snapshot);
-        return AtomicFile.write(file, out -> out.write(pickled));
+        return WholeFile.write(file, out -> out.write(pickled));
     }
 
     /**

@@ -1,7 +1,6 @@
 package cs336.profile.memory;
 
-import cs336.bench.AtomicFile;
-import cs336.bench.TextFile;
+import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -136,7 +135,7 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
                     .append('\n');
         }
         Files.createDirectories(file.toAbsolutePath().getParent());
-        return AtomicFile.write(file, text.toString());
+        return WholeFile.write(file, text.toString());
     }
 
     /**
@@ -145,7 +144,7 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
      * @throws IOException if the file cannot be read or is not a timeline; the message names the file and the line
      */
     public static MemoryTimeline read(Path file) throws IOException {
-        List<String> lines = TextFile.read(file).lines().toList();
+        List<String> lines = WholeFile.read(file).lines().toList();
         if (lines.size() < 2 || !lines.get(0).equals(header())) {
             throw new IOException(file + " is not a memory timeline: its first line must be " + header());
         }

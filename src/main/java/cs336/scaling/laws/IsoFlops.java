@@ -3,7 +3,7 @@ package cs336.scaling.laws;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import cs336.bench.TextFile;
+import cs336.bench.WholeFile;
 import cs336.torch.StrictJson;
 import java.io.IOException;
 import java.io.Reader;
@@ -69,7 +69,7 @@ public record IsoFlops(List<TrainingRun> runs) {
      * @throws IOException if it cannot be read
      */
     public static IsoFlops read(Path file) throws IOException {
-        try (Reader reader = new StringReader(TextFile.read(file))) {
+        try (Reader reader = new StringReader(WholeFile.read(file))) {
             return of(StrictJson.parse(reader, "the file"));
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(file + ": " + e.getMessage(), e);

@@ -1,8 +1,8 @@
 package cs336.scaling.laws;
 
 import cs336.bench.ArgumentCheck;
-import cs336.bench.AtomicFile;
 import cs336.bench.LabCommand;
+import cs336.bench.WholeFile;
 import cs336.scaling.CalculatedResults;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -133,7 +133,7 @@ public final class IsoFlopsCommand extends LabCommand {
         SyntheticRuns synthetic = SyntheticRuns.SHIPPED.seeded(seed);
         LossSurface surface = synthetic.surface();
         IsoFlops drawn = synthetic.draw();
-        AtomicFile.write(generated, drawn.json());
+        WholeFile.write(generated, drawn.json());
         out().printf(
                         Locale.ROOT,
                         "%d runs with noise of %.1f %% on L = E + A / N^alpha + B / D^beta:"

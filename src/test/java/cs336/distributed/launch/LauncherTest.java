@@ -233,12 +233,12 @@ class LauncherTest {
         assertEquals(2, command.execute("--processes", "2", "--class-path", "pom.xml", "Hello"));
         assertEquals(
                 List.of(
-                        "processes must be at least 1, not 0",
+                        "--processes must be at least 1, not 0",
                         "program must be a fully qualified class name or a class in cs336.distributed.launch or cs336.distributed.bench, not 'Nothing'",
                         "program must be a class that implements RankProgram, not 'Launcher'",
                         "--max-restarts must be at least 0, not -1",
                         "backend 'mpi' is unknown; known: gloo, nccl",
-                        "processes must be at most 128, not 100000",
+                        "--processes must be at most 128, not 100000",
                         "program must be a RankProgram<String[], …>; 'ToyTraining' takes a ToyTask, which a command line cannot give",
                         "--class-path must consist of existing folders and JAR files, not '/nonexistent'",
                         "--class-path must consist of existing folders and JAR files, not 'pom.xml'"),

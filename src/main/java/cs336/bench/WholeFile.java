@@ -2,22 +2,69 @@ package cs336.bench;
 
 import java.io.IOException;
 import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.CharsetDecoder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 /**
- * A writer of files that replaces a file atomically, when its new content is complete and on disk. If the disk is full
- * or the process is killed, an existing file is unchanged.
+ * Files that are read or written at once. Errors name the file and, in a text, the line.
+ *
+ * <p>A written file appears when it is complete and on disk. If the disk is full or the process is killed, a file that
+ * existed before is unchanged.
  */
-public final class AtomicFile {
+public final class WholeFile {
     private static final String UNFINISHED = ".part";
 
-    private AtomicFile() {}
+    private WholeFile() {}
+
+    /**
+     * Returns the text of a file in UTF-8.
+     *
+     * @throws IOException if the file cannot be read or is not UTF-8; the message names the file and the line
+     */
+    public static String read(Path file) throws IOException {
+        requireFile(file);
+        byte[] bytes = Files.readAllBytes(file);
+        try {
+            return StandardCharsets.UTF_8
+                    .newDecoder()
+                    .decode(ByteBuffer.wrap(bytes))
+                    .toString();
+        } catch (CharacterCodingException e) {
+            throw new IOException("%s, line %d: the text is not UTF-8".formatted(file, lineOfError(bytes)), e);
+        }
+    }
+
+    /**
+     * Checks that a path is not a folder, because the error of a read does not name it.
+     *
+     * @throws IOException if it is a folder
+     */
+    public static void requireFile(Path file) throws IOException {
+        if (Files.isDirectory(file)) {
+            throw new IOException(file + " is a folder, not a file");
+        }
+    }
+
+    private static int lineOfError(byte[] bytes) {
+        CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder();
+        ByteBuffer in = ByteBuffer.wrap(bytes);
+        decoder.decode(in, CharBuffer.allocate(bytes.length), true);
+        int line = 1;
+        for (int i = 0; i < in.position(); i++) {
+            line += bytes[i] == '\n' ? 1 : 0;
+        }
+        return line;
+    }
 
     /** The content of a file. */
     @FunctionalInterface
@@ -33,13 +80,13 @@ public final class AtomicFile {
 
     /**
      * Writes a file and returns it. An existing file keeps its permissions. If the file is a symbolic link, its target
-     * is replaced. Devices and pipes are written directly.
+     * is replaced. Devices, pipes and targets of links that do not exist yet are written directly.
      *
      * @throws IOException if the file cannot be written; the message names it
      */
     public static Path write(Path file, FileContent content) throws IOException {
         try {
-            if (Files.exists(file) && !Files.isRegularFile(file)) {
+            if (Files.exists(file, LinkOption.NOFOLLOW_LINKS) && !Files.isRegularFile(file)) {
                 try (OutputStream out = Files.newOutputStream(file)) {
                     content.writeTo(out);
                 }

@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class AtomicFileTest {
+class WholeFileTest {
     @TempDir
     Path folder;
 
@@ -28,7 +28,7 @@ class AtomicFileTest {
         Path file = Files.writeString(folder.resolve("a"), "old");
         var error = assertThrows(
                 IOException.class,
-                () -> AtomicFile.write(file, out -> {
+                () -> WholeFile.write(file, out -> {
                     out.write('n');
                     throw new IOException("No space left on device");
                 }));
@@ -41,7 +41,7 @@ class AtomicFileTest {
     void aFileIsReplacedWithItsPermissions() throws IOException {
         Path file = Files.writeString(folder.resolve("a"), "a long old text");
         Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
-        assertEquals(file, AtomicFile.write(file, "new ü"));
+        assertEquals(file, WholeFile.write(file, "new ü"));
         assertEquals("new ü", Files.readString(file));
         assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
         assertEquals(List.of(file), files());
@@ -51,23 +51,30 @@ class AtomicFileTest {
     void theTargetOfALinkIsReplaced() throws IOException {
         Path file = Files.writeString(folder.resolve("a"), "old");
         Path link = Files.createSymbolicLink(folder.resolve("b"), Path.of("a"));
-        AtomicFile.write(link, "new");
+        WholeFile.write(link, "new");
         assertEquals("new", Files.readString(file));
+        assertTrue(Files.isSymbolicLink(link));
+        Files.delete(file);
+        WholeFile.write(link, "again");
+        assertEquals("again", Files.readString(file));
+        Files.delete(file);
+        Files.createSymbolicLink(file, Path.of("b"));
+        assertThrows(IOException.class, () -> WholeFile.write(link, "text"), "a link to itself");
         assertTrue(Files.isSymbolicLink(link));
     }
 
     @Test
     void aDeviceIsWrittenDirectly() throws IOException {
-        AtomicFile.write(Path.of("/dev/null"), "text");
+        WholeFile.write(Path.of("/dev/null"), "text");
         assertTrue(Files.exists(Path.of("/dev/null")) && !Files.isRegularFile(Path.of("/dev/null")));
-        var error = assertThrows(IOException.class, () -> AtomicFile.write(Path.of("/dev/full"), "text"));
+        var error = assertThrows(IOException.class, () -> WholeFile.write(Path.of("/dev/full"), "text"));
         assertEquals("/dev/full cannot be written: No space left on device", error.getMessage());
     }
 
     @Test
     void aFolderThatDoesNotExistIsAnErrorWithTheName() {
         Path file = folder.resolve("none/a");
-        var error = assertThrows(IOException.class, () -> AtomicFile.write(file, "text"));
+        var error = assertThrows(IOException.class, () -> WholeFile.write(file, "text"));
         assertTrue(error.getMessage().startsWith(file + " cannot be written: NoSuchFileException: "), error.toString());
     }
 }
