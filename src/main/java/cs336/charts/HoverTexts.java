@@ -6,8 +6,8 @@ import java.awt.RenderingHints;
 import java.awt.geom.AffineTransform;
 import java.awt.geom.Rectangle2D;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.function.Supplier;
 import org.knowm.xchart.internal.chartpart.AxesChart;
 import org.knowm.xchart.style.AxesChartStyler;
@@ -130,10 +130,12 @@ public final class HoverTexts {
                 .map(text -> List.<Object>of(
                         scaled(text.x), scaled(text.y), scaled(text.width), scaled(text.height), text.text))
                 .toList();
+        var data = new LinkedHashMap<String, Object>(); // always in the same order
+        data.put("marks", marks);
+        data.put("axes", axes.stream().map(PlotAxes::json).toList());
         // Gson escapes "<", so that no text ends the script.
-        String data = GSON.toJson(
-                Map.of("marks", marks, "axes", axes.stream().map(PlotAxes::json).toList()));
-        return "<script type=\"application/json\">" + data + "</script>\n<script>\n" + SCRIPT + "</script>\n";
+        return "<script type=\"application/json\">" + GSON.toJson(data) + "</script>\n<script>\n" + SCRIPT
+                + "</script>\n";
     }
 
     /** Returns a fraction of the figure in ten-thousandths. */

@@ -35,7 +35,7 @@ public final class JavaKernel extends BaseKernel {
     private static final long END_MS = 3000;
 
     /** The number of characters per line of a cell in a window of 1280 pixels. */
-    private static final int MOST_COLUMNS = 100;
+    static final int MOST_COLUMNS = 100;
 
     private static final String CODE_INDENT = "    ";
 
@@ -258,8 +258,10 @@ public final class JavaKernel extends BaseKernel {
     public List<String> formatError(Exception e) {
         List<String> report = e instanceof CellException cell ? cell.report() : List.of(e.toString());
         List<String> lines = new ArrayList<>();
-        report.stream().flatMap(String::lines).forEach(line -> lines.addAll(wrapped(line)));
-        lines.set(0, errorStyler.secondary(lines.get(0)));
+        report.stream().flatMap(String::lines).forEach(line -> {
+            boolean first = lines.isEmpty();
+            wrapped(line).forEach(part -> lines.add(first ? errorStyler.secondary(part) : part));
+        });
         return lines;
     }
 
@@ -284,12 +286,10 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public LanguageInfo getLanguageInfo() {
+        // JupyterLab stores this in each notebook that it saves, so it must not depend on the machine.
         return new LanguageInfo.Builder("Java")
-                .version(Runtime.version().toString())
                 .mimetype("text/x-java-source")
                 .fileExtension(".java")
-                .pygments("java")
-                .codemirror("java")
                 .build();
     }
 

@@ -28,7 +28,7 @@ public final class Renderers {
      * The HTML of a text whose long lines break between words. JupyterLab breaks lines of plain text inside of words.
      */
     private static final String BETWEEN_WORDS =
-            "<pre style=\"margin: 0; padding: 0; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;"
+            "<pre style=\"margin: 0; padding: 5px; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;"
                     + " font-size: var(--jp-code-font-size, inherit); line-height: var(--jp-code-line-height, inherit)\">"
                     + "%s</pre>\n";
 
@@ -49,8 +49,14 @@ public final class Renderers {
         }
         MIMEType text = MIMEType.TEXT_PLAIN;
         renderer.createRegistration(Object.class)
-                .preferring(text)
-                .register((value, to) -> put(to, text, PlainText.of(value)));
+                .preferring(text, MIMEType.TEXT_HTML)
+                .register((value, to) -> {
+                    String shown = PlainText.of(value);
+                    put(to, text, shown);
+                    if (shown.lines().anyMatch(line -> line.length() > JavaKernel.MOST_COLUMNS)) {
+                        to.renderIfRequested(MIMEType.TEXT_HTML, () -> BETWEEN_WORDS.formatted(Svg.escape(shown)));
+                    }
+                });
         renderer.createRegistration(Tensor.class)
                 .preferring(text)
                 .register((tensor, to) -> put(to, text, TensorSummary.of(tensor)));
@@ -69,12 +75,6 @@ public final class Renderers {
                             MIMEType.TEXT_HTML,
                             () -> TableView.html(result.table())
                                     + (warning.isEmpty() ? "" : "<p>" + Svg.escape(warning) + "</p>\n"));
-                });
-        renderer.createRegistration(Check.Verdict.class)
-                .preferring(text, MIMEType.TEXT_HTML)
-                .register((verdict, to) -> {
-                    put(to, text, verdict.text());
-                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> BETWEEN_WORDS.formatted(Svg.escape(verdict.text())));
                 });
         renderer.createRegistration(Figure.class)
                 .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)

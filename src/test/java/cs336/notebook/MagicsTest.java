@@ -7,10 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Map;
+import javax.tools.ToolProvider;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -85,6 +89,20 @@ class MagicsTest {
     void unknownMagicsNameTheAlternative(String cell, String message) {
         var error = assertThrows(CellException.CompilationFailed.class, () -> run(cell.replace('#', '\n')));
         assertEquals(message, error.getMessage());
+    }
+
+    @Test
+    void classesOfAnAddedFolderCanBeUsed(@TempDir Path folder) throws Exception {
+        Path source =
+                Files.writeString(folder.resolve("AddedClass.java"), "public class AddedClass { public int n = 5; }");
+        assertEquals(
+                0,
+                ToolProvider.getSystemJavaCompiler().run(null, null, null, "-d", folder.toString(), source.toString()));
+        assertEquals(
+                "5",
+                run("%classpath " + folder + "\nClass<?> added = Class.forName(\"AddedClass\");\n"
+                                + "added.getField(\"n\").get(added.getConstructor().newInstance())")
+                        .getKey());
     }
 
     @Test

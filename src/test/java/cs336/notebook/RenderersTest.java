@@ -201,12 +201,13 @@ class RenderersTest {
     }
 
     @Test
-    void longVerdictsAreBrokenBetweenWords() {
+    void longLinesOfTextAreBrokenBetweenWords() {
         String text = "✗ 05.1 <T> " + "word ".repeat(50);
         DisplayData shown = renderer.render(new Check.Verdict(false, text));
         assertEquals(text, shown.getData(MIMEType.TEXT_PLAIN));
         String html = (String) shown.getData(MIMEType.TEXT_HTML);
         assertTrue(html.contains("word-break: normal") && html.contains("&lt;T&gt; word"), html);
+        assertNull(renderer.render("short\nlines").getData(MIMEType.TEXT_HTML));
     }
 
     @Test

@@ -58,7 +58,7 @@ public final class Checkbox extends Control<Boolean> {
     @Override
     JsonObject ownState() {
         JsonObject state = visible(CONTROLS, VERSION, "Checkbox");
-        state.addProperty("indent", false);
+        state.addProperty("indent", isAligned());
         return state;
     }
 

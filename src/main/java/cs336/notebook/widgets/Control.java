@@ -70,6 +70,11 @@ public abstract class Control<T> extends Widget {
         style = FixedModel.style(styleModel, Map.of("description_width", labelWidth));
     }
 
+    /** Returns whether the label has the width of those of other controls. */
+    final boolean isAligned() {
+        return !labelWidth.equals("auto");
+    }
+
     /** Returns the label. */
     public final String label() {
         return label;
