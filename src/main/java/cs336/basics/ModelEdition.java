@@ -9,19 +9,26 @@ public enum ModelEdition {
      * Learned position embeddings, a feed-forward layer of two matrices with GELU, output head tied to the token
      * embeddings.
      */
-    SPRING_2024(2024),
+    SPRING_2024(2024, 2),
     /** Rotary position embeddings, a SwiGLU feed-forward layer of three matrices, separate output head. */
-    SPRING_2025(2025);
+    SPRING_2025(2025, 3);
 
     private final int year;
+    private final int feedForwardMatrices;
 
-    ModelEdition(int year) {
+    ModelEdition(int year, int feedForwardMatrices) {
         this.year = year;
+        this.feedForwardMatrices = feedForwardMatrices;
     }
 
     /** Returns the year of the course. */
     public int year() {
         return year;
+    }
+
+    /** Returns the number of matrices in a feed-forward layer. */
+    public int feedForwardMatrices() {
+        return feedForwardMatrices;
     }
 
     /**

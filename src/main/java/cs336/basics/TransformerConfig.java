@@ -126,6 +126,16 @@ public record TransformerConfig(
         return toBuilder().checkpointing(policy).build();
     }
 
+    /** Returns the number of elements of all matrices in one block: 4 D × D in attention, and 2 or 3 D × F. */
+    public long blockMatrixElements() {
+        return 4L * dModel * dModel + (long) edition.feedForwardMatrices() * dModel * dFf;
+    }
+
+    /** Returns the number of elements of a V × D matrix: the embeddings, or the head. */
+    public long vocabularyMatrixElements() {
+        return (long) vocabSize * dModel;
+    }
+
     /** Returns the number of trainable parameters; a tied output head counts once. */
     public long parameterCount() {
         return parameterCount(edition, vocabSize, contextLength, dModel, numLayers, dFf, normalization);
@@ -143,7 +153,8 @@ public record TransformerConfig(
         boolean is2024 = edition == ModelEdition.SPRING_2024;
         long norm = Normalization.named(normalization).parametersPerFeature();
         long embeddingRows = is2024 ? (long) vocabSize + contextLength : 2L * vocabSize;
-        long blockRows = 4L * dModel + (is2024 ? 2L : 3L) * dFf + 2 * norm; // attention, feed-forward layer, norms
+        long feedForwardRows = (long) edition.feedForwardMatrices() * dFf;
+        long blockRows = 4L * dModel + feedForwardRows + 2 * norm; // attention, feed-forward layer, norms
         long rows = Math.addExact(embeddingRows + norm, Math.multiplyExact(numLayers, blockRows));
         return Math.multiplyExact(rows, dModel);
     }

@@ -7,7 +7,7 @@ import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.Pass;
 import cs336.distributed.bench.FsdpMode;
-import cs336.distributed.bench.StepMemoryOptions;
+import cs336.distributed.training.StepMemoryOptions;
 import cs336.planner.StoredCases.StoredCase;
 import java.io.IOException;
 import java.util.List;

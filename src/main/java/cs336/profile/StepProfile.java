@@ -2,7 +2,6 @@ package cs336.profile;
 
 import static cs336.units.UnitFactors.NANOS_PER_MS;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
@@ -105,10 +104,7 @@ public record StepProfile(
         double tokens = (double) batch * c.contextLength();
         double pairs = tokens * c.contextLength();
         double scores = 2 * pairs * c.dModel() * c.numLayers(); // FLOP of Q·Kᵀ, and again of P·V
-        double width = c.dModel();
-        int feedForwardMatrices = c.edition() == ModelEdition.SPRING_2024 ? 2 : 3;
-        double weights =
-                c.numLayers() * (4 * width * width + feedForwardMatrices * width * c.dFf()) + width * c.vocabSize();
+        double weights = (double) c.numLayers() * c.blockMatrixElements() + c.vocabularyMatrixElements();
         return List.of(
                 flop("forward-matmul-flop", 2 * tokens * weights + 2 * scores),
                 flop("attention-matmul-flop", 2 * scores),

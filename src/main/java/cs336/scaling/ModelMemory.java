@@ -830,11 +830,11 @@ public record ModelMemory(
     }
 
     private long vocabularyMatrix() {
-        return (long) config.vocabSize() * config.dModel();
+        return config.vocabularyMatrixElements();
     }
 
     private int matrices() {
-        return is2024() ? 2 : 3;
+        return config.edition().feedForwardMatrices();
     }
 
     private TensorMemory rows(String name, DType dtype) {

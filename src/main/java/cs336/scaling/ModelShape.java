@@ -1,6 +1,5 @@
 package cs336.scaling;
 
-import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
 import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
@@ -67,9 +66,8 @@ public record ModelShape(
      * @param autocast type of the matmuls
      */
     public static ModelShape of(String name, TransformerConfig config, DType autocast) {
-        long d = config.dModel();
-        long matrices = 4 * d * d + (config.edition() == ModelEdition.SPRING_2024 ? 2 : 3) * d * config.dFf();
-        long head = config.vocabSize() * d;
+        long matrices = config.blockMatrixElements();
+        long head = config.vocabularyMatrixElements();
         var memory = new ModelMemory(config, 1, autocast, DeviceKind.CUDA);
         return new ModelShape(
                 name,

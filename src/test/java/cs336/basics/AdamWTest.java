@@ -15,6 +15,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
 import cs336.torch.TensorJson;
 import cs336.torch.Torch;
 import java.util.LinkedHashMap;

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Map;

@@ -10,6 +10,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.GradientHooks;
 import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.HashSet;

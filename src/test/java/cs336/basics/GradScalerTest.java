@@ -12,6 +12,7 @@ import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.io.IOException;

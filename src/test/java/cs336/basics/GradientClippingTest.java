@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
+import cs336.torch.ScopedTest;
 import cs336.torch.TensorJson;
 import java.util.List;
 import java.util.Map;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
+import cs336.torch.ScopedTest;
 import cs336.torch.TensorJson;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;

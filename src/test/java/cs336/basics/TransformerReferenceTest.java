@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
 import cs336.torch.TensorJson;
 import java.util.LinkedHashMap;
 import java.util.List;

@@ -16,6 +16,7 @@ import cs336.torch.Device;
 import cs336.torch.GradientHooks;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
@@ -30,26 +31,12 @@ import org.bytedeco.pytorch.TensorBase;
 import org.bytedeco.pytorch.VoidTensorHook;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-class ActivationCheckpointTest {
+class ActivationCheckpointTest extends ScopedTest {
     private static final int WIDTH = 6;
     private static final Scalar FACTOR = MemoryScope.keep(new Scalar(0.7));
-
-    private MemoryScope scope;
-
-    @BeforeEach
-    void openScope() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void closeScope() {
-        scope.close();
-    }
 
     private static Tensor random(Device device, DType dtype, long... shape) {
         return torch.randn(shape, device.options(dtype));

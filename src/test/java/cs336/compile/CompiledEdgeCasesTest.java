@@ -10,31 +10,17 @@ import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
 import cs336.torch.Backward;
 import cs336.torch.DType;
-import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.List;
 import org.bytedeco.pytorch.DoubleComplex;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Calls of compiled functions in which a recording could be stale, have a second effect or be impossible. */
-class CompiledEdgeCasesTest {
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
+class CompiledEdgeCasesTest extends ScopedTest {
     private static Tensor tensor(double... values) {
         return Tensors.of(values, values.length);
     }

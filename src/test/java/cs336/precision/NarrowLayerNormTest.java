@@ -6,29 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.precision.NarrowLayerNorm.Input;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.EnumSet;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class NarrowLayerNormTest {
-    private MemoryScope scope;
-
+class NarrowLayerNormTest extends ScopedTest {
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(5);
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     private static Tensor rows(Input input, DType narrow) {

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.AttackCount;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -21,31 +21,17 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class SafetensorsTest {
+class SafetensorsTest extends ScopedTest {
     private static final Device CPU = Device.cpu();
 
     @TempDir
     Path folder;
-
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
 
     private Path file(String header, int dataLength) throws IOException {
         byte[] json = header.getBytes(StandardCharsets.UTF_8);

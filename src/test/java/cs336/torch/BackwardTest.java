@@ -7,25 +7,17 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.bytedeco.pytorch.Tensor;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class BackwardTest {
-    private MemoryScope scope;
+class BackwardTest extends ScopedTest {
     private Tensor x;
     private Tensor unused;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         x = Tensors.of(new double[] {3}, 1).set_requires_grad(true);
         unused = Tensors.of(new double[] {1}, 1).set_requires_grad(true);
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     @Test

@@ -10,25 +10,17 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class GradCheckTest {
-    private MemoryScope scope;
+class GradCheckTest extends ScopedTest {
     private Tensor x; // [2, 3]
     private Tensor w; // [3]
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         x = Tensors.of(new double[] {0.3, -1.2, 2, 0.7, 0.1, -0.4}, 2, 3);
         w = Tensors.of(new double[] {1.5, -0.5, 0.25}, 3);
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     /** x w, with gradients of the subclass. */

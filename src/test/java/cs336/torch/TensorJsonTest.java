@@ -10,25 +10,11 @@ import java.util.List;
 import java.util.SplittableRandom;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-class TensorJsonTest {
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
+class TensorJsonTest extends ScopedTest {
     @Test
     void dataIsInRowMajorOrder() {
         Tensor tensor = TensorJson.parse("{\"dtype\":\"float64\",\"shape\":[2,3],\"data\":[1,2,3,4,5,6]}")

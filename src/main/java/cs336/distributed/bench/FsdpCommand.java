@@ -10,6 +10,7 @@ import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
+import cs336.distributed.training.StepMemoryOptions;
 import cs336.distributed.training.Strategy;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;

@@ -17,7 +17,7 @@ import cs336.compile.trace.TensorFunction;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -30,7 +30,6 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -39,7 +38,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
-class AttentionFusionTest {
+class AttentionFusionTest extends ScopedTest {
     private static final String FORWARD = "flash_attention";
     private static final String BACKWARD = "flash_attention_backward";
     private static final int BATCH = 2;
@@ -47,18 +46,10 @@ class AttentionFusionTest {
     private static final int WIDTH = 8;
     private static final int CONTEXT = 12;
 
-    private MemoryScope scope;
-
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(System.nanoTime());
         Torch.allowTf32(false);
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     /** Attention in plain operations with a changeable middle. */

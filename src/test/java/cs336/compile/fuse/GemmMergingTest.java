@@ -15,30 +15,23 @@ import cs336.compile.trace.TensorFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-class GemmMergingTest {
+class GemmMergingTest extends ScopedTest {
     private static final Device CPU = Device.cpu();
-    private MemoryScope scope;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(System.nanoTime());
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     private static long count(Program program, String operator) {

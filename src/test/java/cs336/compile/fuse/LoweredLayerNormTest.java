@@ -11,7 +11,7 @@ import cs336.compile.trace.TensorFunction;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -23,26 +23,18 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-class LoweredLayerNormTest {
+class LoweredLayerNormTest extends ScopedTest {
     private static final double EPS = 1e-5;
-    private MemoryScope scope;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(System.nanoTime());
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     /** The norm of input 0 with the weight and the bias that follow it, its result, and their gradients. */

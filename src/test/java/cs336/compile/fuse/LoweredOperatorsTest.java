@@ -12,8 +12,8 @@ import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelSource;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
@@ -26,23 +26,20 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Operators whose dtype, shape or numbers a lowering rule must treat separately. */
-class LoweredOperatorsTest {
+class LoweredOperatorsTest extends ScopedTest {
     private static final long ABOVE_FLOAT = (1L << 24) + 1; // the smallest integer that fp32 does not represent
     private static final long ABOVE_INT = (1L << 40) + 1;
 
-    private MemoryScope scope;
     private NoGrad noGrad;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         noGrad = NoGrad.open();
     }
 
     @AfterEach
     void close() {
         noGrad.close();
-        scope.close();
     }
 
     /**

@@ -13,6 +13,7 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -24,24 +25,16 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class PartitionTest {
+class PartitionTest extends ScopedTest {
     private static final Device CPU = Device.cpu();
     private static final long[] LAST = {-1};
-    private MemoryScope scope;
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.seed(3);
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     /**

@@ -16,6 +16,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
@@ -37,7 +38,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** Properties of every variant of {@link FlashAttention}, tested for each dtype that it supports. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
-abstract class FlashVariantContract {
+abstract class FlashVariantContract extends ScopedTest {
     private static final boolean[] MASKS = {false, true};
 
     /** The numbers of batches, heads, queries and keys. */
@@ -57,7 +58,6 @@ abstract class FlashVariantContract {
 
     private final Device device;
     private final List<TestedVariant> variants;
-    private MemoryScope scope;
 
     FlashVariantContract(Device device, List<TestedVariant> variants) {
         this.device = device;
@@ -75,14 +75,12 @@ abstract class FlashVariantContract {
 
     @BeforeEach
     void open() {
-        scope = MemoryScope.open();
         Torch.allowTf32(false); // references need full fp32
     }
 
     @AfterEach
     void close() {
         device.synchronize();
-        scope.close();
     }
 
     List<TestedVariant> variants() {

@@ -16,8 +16,8 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.GradCheck;
-import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
@@ -26,7 +26,6 @@ import java.util.Random;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -34,7 +33,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Both autograd functions on the CPU, where they run tensor operations with hand-derived gradients. */
-class RmsNormFunctionsTest {
+class RmsNormFunctionsTest extends ScopedTest {
     private static final double EPS = 1e-5;
 
     /** The apply method of an RMSNorm function. */
@@ -43,17 +42,9 @@ class RmsNormFunctionsTest {
         Tensor apply(Tensor x, Tensor weight, double eps);
     }
 
-    private MemoryScope scope;
-
     @BeforeEach
     void open() {
         Torch.seed(1);
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
     }
 
     private static Stream<Arguments> norms() {

@@ -11,28 +11,14 @@ import cs336.kernels.runtime.Route;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.GradCheck;
-import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-class WeightedSumTest {
-    private MemoryScope scope;
-
-    @BeforeEach
-    void open() {
-        scope = MemoryScope.open();
-    }
-
-    @AfterEach
-    void close() {
-        scope.close();
-    }
-
+class WeightedSumTest extends ScopedTest {
     @Test
     void sumsAndGradientsEqualTheFormula() {
         Tensor x = Tensors.of(new double[] {1, 2, 3, -1, 0.5, 4}, 2, 3).set_requires_grad(true);

@@ -1,4 +1,4 @@
-package cs336.distributed.bench;
+package cs336.distributed.training;
 
 import cs336.bench.ArgumentCheck;
 import cs336.checkpointing.CheckpointPolicy;

@@ -1,6 +1,5 @@
-package cs336.basics;
+package cs336.torch;
 
-import cs336.torch.MemoryScope;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 
