@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import static cs336.scaling.CalculatedResults.number;
+import static cs336.numbers.CalculatedResults.number;
 import static cs336.units.UnitFactors.GB;
 
 import cs336.basics.ModelEdition;
@@ -12,6 +12,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Pass;
 import cs336.checkpointing.CheckpointPlan;
 import cs336.checkpointing.CheckpointPolicy;
+import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.MeasurementQuery;
 import cs336.torch.DType;
