@@ -6,6 +6,7 @@ import cs336.distributed.bench.ShardedMemory;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.scaling.MemoryInventory;
+import cs336.scaling.ShardedParameterMemory;
 import cs336.scaling.TensorMemory;
 import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.units.Bytes;

@@ -4,6 +4,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
+import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.torch.DType;
 import cs336.units.Tokens;

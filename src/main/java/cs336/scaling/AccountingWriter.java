@@ -1,12 +1,13 @@
 package cs336.scaling;
 
-import static cs336.scaling.CalculatedResults.number;
+import static cs336.numbers.CalculatedResults.number;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.AlignedText;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
+import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.units.Bytes;

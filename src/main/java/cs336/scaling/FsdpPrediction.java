@@ -1,6 +1,6 @@
 package cs336.scaling;
 
-import static cs336.scaling.CalculatedResults.number;
+import static cs336.numbers.CalculatedResults.number;
 import static cs336.units.UnitFactors.GB;
 
 import cs336.basics.ModelEdition;
@@ -9,13 +9,14 @@ import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.ModelOptions;
-import cs336.checkpointing.BlockBytes;
+import cs336.bench.Pass;
 import cs336.checkpointing.CheckpointPlan;
 import cs336.checkpointing.CheckpointPolicy;
-import cs336.checkpointing.LiveActivations;
+import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.MeasurementQuery;
 import cs336.torch.DType;
+import cs336.torch.DeviceKind;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
 import cs336.units.Flop;
@@ -45,9 +46,7 @@ import tech.tablesaw.api.Row;
  * <p><b>Bytes sent.</b> Two all-gathers and a reduce-scatter of each unit in bf16, less the second all-gather of the
  * head, which stays gathered, and of the embedding, whose backward pass does not read it.
  *
- * <p><b>Peak memory.</b> The largest sum of shards, gradients that exist, activations ({@link CheckpointPlan}) and
- * gathered units, over the backward passes of all blocks. A block keeps 8 D + 3 F elements per token. This count covers
- * the measured model only and is short enough for the writeup; {@code PlanMemory} counts the tensors of all models.
+ * <p><b>Peak memory.</b> The sum of the tensors that {@link ShardedParameterMemory} counts, where it is largest.
  *
  * @param size label of the model
  * @param batch sequences of each GPU
@@ -80,6 +79,7 @@ public record FsdpPrediction(
         @Header("peak memory, predicted (GB)") double peak,
         @Header("peak memory, measured (GB)") double measuredPeak) {
     private static final int RANKS = 2;
+    private static final int GATHERED_UNITS = 2;
     private static final String IMPLEMENTATION = "rmsnorm-fused+flash+compiled";
     private static final String STEPS = "fsdp_accounting%s[mode=fsdp, dtype=bf16, backend=nccl, nodes=1, processes="
             + RANKS + ", implementation=" + IMPLEMENTATION + ", status=ok";
@@ -253,9 +253,13 @@ public record FsdpPrediction(
             int context = integer(row, "context");
             filters = ", size=%s, batch=%d, context=%d, checkpointing=%s, round=%d, metric=%%s]"
                     .formatted(size, batch, context, checkpointing, ROUND);
-            config = ModelOptions.configOf(size, ModelEdition.SPRING_2025, context);
+            config = ModelOptions.configOf(size, ModelEdition.SPRING_2025, context)
+                    .withNormalization("rmsnorm-fused")
+                    .withAttention("flash")
+                    .withFusion("compiled")
+                    .withCheckpointing(CheckpointPolicy.parse(checkpointing));
             shape = shape(config);
-            plan = CheckpointPolicy.parse(checkpointing).plan(config.numLayers());
+            plan = config.checkpointing().plan(config.numLayers());
             tokens = Tokens.of(batch, context);
         }
 
@@ -347,33 +351,14 @@ public record FsdpPrediction(
             return BF16 * (blocks + embeddingAndHead) * (RANKS - 1) / RANKS;
         }
 
+        /** Returns the bytes of all tensors at the peak, without the rounding of an allocator. */
         private double peak() {
-            long block = shape.blockMatrices();
-            long stream = BF16 * tokens.count() * config.dModel();
-            long feedForward = BF16 * tokens.count() * 3 * config.dFf();
-            var activations = new BlockBytes(8 * stream + feedForward, stream + feedForward, stream);
-            double shard = (double) FP32 * config.parameterCount() / RANKS;
-            double gathered = 2.0 * BF16 * block;
-
-            double peak =
-                    3 * shard + gathered + lossBytes() + plan.afterForward().bytes(activations) + 3.0 * stream;
-            double gradients = (double) FP32 * shape.headMatrix() / RANKS;
-            for (LiveActivations live : plan.backward()) {
-                double ofBlock = (double) BF16 * block;
-                peak = Math.max(peak, 3 * shard + gathered + gradients + ofBlock + live.bytes(activations));
-                gradients += (double) FP32 * block / RANKS;
-            }
-            return Math.max(peak, 4 * shard + BF16 * (block + shape.headMatrix()));
-        }
-
-        /** Returns the bytes of the head's weight, its gradient and the logits at the start of the backward pass. */
-        private double lossBytes() {
-            double weight = shape.headMatrix();
-            if (lossRows > 0) { // bf16 weight and gradient, and two fp32 tensors in which the gradient is accumulated
-                return (2 * BF16 + 2 * FP32) * weight;
-            }
-            double logits = (double) tokens.count() * config.vocabSize();
-            return BF16 * weight + (BF16 + 2 * FP32) * logits; // with their fp32 copy and its gradient
+            var model = new ModelMemory(config, batch, DType.BFLOAT16, DeviceKind.CUDA, DType.BFLOAT16, lossRows);
+            return new ShardedParameterMemory(model, RANKS, GATHERED_UNITS)
+                    .candidates(Pass.STEP).stream()
+                            .mapToLong(MemoryInventory::bytes)
+                            .max()
+                            .orElseThrow();
         }
     }
 }

@@ -1,10 +1,11 @@
 package cs336.scaling;
 
-import static cs336.scaling.CalculatedResults.number;
+import static cs336.numbers.CalculatedResults.number;
 
 import cs336.bench.AlignedText;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
+import cs336.numbers.CalculatedResults;
 import cs336.numbers.Tables;
 import cs336.scaling.ScaleOutStudy.FittedNumbers;
 import cs336.scaling.ScaleOutStudy.PredictedAllReduce;

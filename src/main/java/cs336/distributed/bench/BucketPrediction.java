@@ -1,6 +1,6 @@
 package cs336.distributed.bench;
 
-import static cs336.scaling.CalculatedResults.number;
+import static cs336.numbers.CalculatedResults.number;
 import static cs336.units.UnitFactors.MB;
 
 import cs336.basics.ModelEdition;
@@ -8,12 +8,12 @@ import cs336.basics.ModelSize;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.distributed.training.BucketLayout;
+import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.MeasurementQuery;
 import cs336.scaling.BucketModel;
 import cs336.scaling.BucketSequence;
 import cs336.scaling.BucketSequence.CompleteBucket;
-import cs336.scaling.CalculatedResults;
 import cs336.scaling.StepModel;
 import cs336.scaling.StepModel.StepLayer;
 import cs336.scaling.TimeBySize;

@@ -1,11 +1,11 @@
 package cs336.scaling.laws;
 
-import static cs336.scaling.CalculatedResults.number;
+import static cs336.numbers.CalculatedResults.number;
 
 import cs336.bench.AlignedText;
 import cs336.bench.Case;
 import cs336.bench.Measurement;
-import cs336.scaling.CalculatedResults;
+import cs336.numbers.CalculatedResults;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Files;

@@ -3,7 +3,7 @@ package cs336.scaling.laws;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.WholeFile;
-import cs336.scaling.CalculatedResults;
+import cs336.numbers.CalculatedResults;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;

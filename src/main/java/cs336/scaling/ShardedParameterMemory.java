@@ -1,19 +1,15 @@
-package cs336.planner;
+package cs336.scaling;
 
 import cs336.bench.Pass;
-import cs336.scaling.MemoryInventory;
-import cs336.scaling.ModelMemory;
-import cs336.scaling.ModelShape;
-import cs336.scaling.TensorMemory;
 import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The predicted memory of a rank of {@link cs336.distributed.training.FullyShardedDataParallel}, at the points in the
- * step where memory may peak. Each rank holds 1/n of parameters, gradients and optimizer state in fp32. In addition it
- * holds, in the type of the computation,
+ * The predicted memory of a rank of {@code FullyShardedDataParallel}, at the points in the step where memory may peak.
+ * Each rank holds 1/n of parameters, gradients and optimizer state in fp32. In addition it holds, in the type of the
+ * computation,
  *
  * <ul>
  *   <li>the gathered parameters of the unit that computes and of the next one;
@@ -26,9 +22,9 @@ import java.util.List;
  * @param ranks number of ranks n
  * @param gatheredUnits number of units whose gathered parameters may be in memory at once: 2 with prefetch, 1 without
  */
-record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredUnits) {
+public record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredUnits) {
     /** Returns the tensors at each point of a pass at which memory may peak. */
-    List<MemoryInventory> candidates(Pass pass) {
+    public List<MemoryInventory> candidates(Pass pass) {
         return model.candidates(pass).stream().map(this::sharded).toList();
     }
 

@@ -1,4 +1,4 @@
-package cs336.scaling;
+package cs336.numbers;
 
 import cs336.bench.Case;
 import cs336.bench.Measurement;
