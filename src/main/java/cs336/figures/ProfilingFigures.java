@@ -126,14 +126,14 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Plots the flame graph of GPU time in a forward pass of the xl model.
+     * Plots the flame graph of GPU time in a forward pass of the 2024 xl model.
      *
      * @param stacks file of the folded stacks
      * @throws IOException if the file cannot be read
      */
     public static FlameGraph flameGraph(Path stacks) throws IOException {
         return FlameGraph.of(FoldedStacks.read(stacks))
-                .title("Forward pass of the xl model, context 256, fp32: GPU time");
+                .title("Forward pass of the 2024 xl model, batch 16, context 128, fp32: GPU time");
     }
 
     /**
@@ -157,7 +157,7 @@ public final class ProfilingFigures {
                 .title("One of its layers")
                 .figure(
                         "profiling-flame-graph-layer",
-                        "Flame graph of one layer of a forward pass of the xl model, context 256, fp32: GPU time");
+                        "Flame graph of one layer of a forward pass of the 2024 xl model, batch 16, context 128, fp32: GPU time");
     }
 
     /**

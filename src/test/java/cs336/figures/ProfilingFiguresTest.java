@@ -22,7 +22,7 @@ class ProfilingFiguresTest {
         for (Figure figure : List.of(
                 ProfilingFigures.kinds(h200),
                 ProfilingFigures.softmax(h200),
-                ProfilingFigures.layer(profiles.resolve("xl-256-fp32-forward/stacks.folded"), "layers.1"),
+                ProfilingFigures.layer(profiles.resolve("2024-xl-128-fp32-forward/stacks.folded"), "layers.1"),
                 ProfilingFigures.timeline(profiles.resolve("small-128-fp32-forward/trace.json.gz")))) {
             assertEquals(
                     Files.readString(Project.path("figures/" + figure.name() + ".svg")), figure.svg(), figure.name());
