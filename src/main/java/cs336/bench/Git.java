@@ -20,7 +20,7 @@ public final class Git {
             var command = new ArrayList<>(List.of("git"));
             command.addAll(List.of(arguments));
             Process git = new ProcessBuilder(command)
-                    .directory(folder.toFile())
+                    .directory(folder.toAbsolutePath().toFile())
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
                     .start();
             var output = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();

@@ -3,8 +3,10 @@ package cs336.bench;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.torch.Device;
+import java.nio.file.Path;
 import java.time.Instant;
 import org.junit.jupiter.api.Test;
 
@@ -29,6 +31,13 @@ class ProvenanceTest {
         assertEquals(here.device(), here.host());
         assertTrue(here.load().matches("\\d+\\.\\d\\d"), here.load());
         assertTrue(Instant.parse(here.date()).isAfter(Instant.parse("2026-01-01T00:00:00Z")));
+    }
+
+    @Test
+    void theCommitIsThatOfTheWorkingFolder() {
+        String head = Git.output(Path.of("").toAbsolutePath(), "rev-parse", "--short=10", "HEAD");
+        assumeTrue(head != null && System.getenv("CS336_COMMIT") == null);
+        assertTrue(Provenance.commitHere().matches(head + "(\\+dirty)?"), Provenance.commitHere());
     }
 
     @Test
