@@ -91,6 +91,10 @@ public final class Main extends LabCommand {
         } catch (OutOfMemoryError e) {
             System.err.println("cs336: out of memory (" + e.getMessage() + ")");
             exitCode = CommandLine.ExitCode.SOFTWARE;
+        } catch (UnsatisfiedLinkError e) {
+            // A JDK draws with libraries of the system, which small containers lack.
+            System.err.println("cs336: a native library cannot be loaded: " + e.getMessage());
+            exitCode = CommandLine.ExitCode.SOFTWARE;
         }
         if (exitCode == CommandLine.ExitCode.OK && System.out.checkError()) {
             System.err.println("cs336: the standard output could not be written");

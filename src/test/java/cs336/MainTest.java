@@ -12,6 +12,8 @@ import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -196,18 +198,36 @@ class MainTest {
         }
     }
 
+    /** Runs a command in a new JVM, checks that its exit code is 1, and returns what it printed on standard error. */
+    private String errorsInNewJvm(Path output, List<String> flags, String... arguments)
+            throws IOException, InterruptedException {
+        Path errors = folder.resolve("errors");
+        var command = new ArrayList<String>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.addAll(flags);
+        command.add(Main.class.getName());
+        command.addAll(List.of(arguments));
+        var builder =
+                new ProcessBuilder(command).redirectOutput(output.toFile()).redirectError(errors.toFile());
+        builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
+        assertEquals(1, builder.start().waitFor());
+        String reported = Files.readString(errors);
+        assertFalse(reported.contains("\tat "), reported);
+        return reported;
+    }
+
     @Test
     void outputThatCannotBeWrittenIsAnError() throws IOException, InterruptedException {
-        Path errors = folder.resolve("errors");
-        var java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
-        var command = new ProcessBuilder(java, "-XX:TieredStopAtLevel=1", Main.class.getName(), "accounting")
-                .redirectOutput(Path.of("/dev/full").toFile())
-                .redirectError(errors.toFile());
-        command.environment().put("CLASSPATH", System.getProperty("java.class.path"));
-        assertEquals(1, command.start().waitFor());
-        String reported = Files.readString(errors);
+        String reported = errorsInNewJvm(Path.of("/dev/full"), List.of(), "accounting");
         assertTrue(reported.endsWith("cs336: the standard output could not be written\n"), reported);
-        assertFalse(reported.contains("\tat "), reported);
+    }
+
+    @Test
+    void aMissingNativeLibraryIsReportedInOneLine() throws IOException, InterruptedException {
+        List<String> flags = List.of("-Djna.boot.library.path=" + folder, "-Djna.nosys=true", "-Djna.noclasspath=true");
+        String reported =
+                errorsInNewJvm(folder.resolve("output"), flags, "allreduce", "--device=cpu", "--output=" + folder);
+        assertTrue(reported.contains("cs336: a native library cannot be loaded: Unable to locate JNA"), reported);
     }
 
     @Test
