@@ -37,7 +37,7 @@ class BenchmarkingFiguresTest {
         for (Figure figure : all()) {
             for (HoverTexts.HoverText text : figure.hoverTexts().texts()) {
                 assertTrue(
-                        text.text().matches("(?s).*NVIDIA H200, commit [0-9a-f]{10}, .*"),
+                        text.text().matches("(?s).*NVIDIA H200, commits? [0-9a-f]{10}\\b.*"),
                         figure.name() + ": " + text.text());
             }
         }

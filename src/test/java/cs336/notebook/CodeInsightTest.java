@@ -110,7 +110,7 @@ class CodeInsightTest {
     void documentationIsMarkdown() {
         String shown = (String) insight.inspect("Project.path(", 12).getData(MIMEType.TEXT_MARKDOWN);
         assertTrue(shown.startsWith("```java\n") && shown.contains("\n- **fromRoot** path relative"), shown);
-        assertTrue(shown.contains("- **throws** `IllegalStateException` if the working folder"), shown);
+        assertTrue(shown.contains("- **throws** `UncheckedIOException` if the working folder"), shown);
         assertEquals("a `b` < c\n\nd", SourceDocs.markdown("a {@code b} &lt; c\n\n<p>d"));
         assertEquals("`escape`, `Sgd.step`", SourceDocs.markdown("{@link #escape}, {@link Sgd#step}"));
     }
