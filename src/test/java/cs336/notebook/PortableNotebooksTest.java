@@ -18,8 +18,8 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
 /**
- * What the cells of the notebooks need of their kernel. The command {@code report} runs them with the imports of IJava;
- * this test checks that they need no other functions of this project's kernel than those that IJava has, too.
+ * Checks that the cells of the notebooks call only functions of this project's kernel that IJava has, too. The command
+ * {@code report} runs them with the imports of IJava.
  */
 class PortableNotebooksTest {
     /** The functions of IJava's runtime that cells may call without a class. */
