@@ -42,9 +42,15 @@ public final class HoverTexts {
     public record HoverText(double x, double y, double width, double height, String text) {}
 
     /** The place of a plot in fractions of the figure's width and height, and its axes; null without numbers. */
-    private record PlotAxes(double x, double y, double width, double height, AxisRange horizontal, AxisRange vertical) {
+    private record PlotAxes(Rectangle2D place, AxisRange horizontal, AxisRange vertical) {
         List<Object> json() {
-            return List.of(scaled(x), scaled(y), scaled(width), scaled(height), json(horizontal), json(vertical));
+            return List.of(
+                    scaled(place.getX()),
+                    scaled(place.getY()),
+                    scaled(place.getWidth()),
+                    scaled(place.getHeight()),
+                    json(horizontal),
+                    json(vertical));
         }
 
         private static List<Object> json(AxisRange range) {
@@ -76,14 +82,19 @@ public final class HoverTexts {
      */
     public static void add(Graphics2D g, Rectangle2D place, Supplier<String> text) {
         if (g.getRenderingHint(KEY) instanceof HoverTexts texts) {
-            AffineTransform transform = g.getTransform();
-            texts.texts.add(new HoverText(
-                    (place.getX() * transform.getScaleX() + transform.getTranslateX()) / texts.width,
-                    (place.getY() * transform.getScaleY() + transform.getTranslateY()) / texts.height,
-                    place.getWidth() * transform.getScaleX() / texts.width,
-                    place.getHeight() * transform.getScaleY() / texts.height,
-                    text.get()));
+            Rectangle2D at = texts.fractions(g, place);
+            texts.texts.add(new HoverText(at.getX(), at.getY(), at.getWidth(), at.getHeight(), text.get()));
         }
+    }
+
+    /** Returns a place in the coordinates of the graphics in fractions of the figure's width and height. */
+    private Rectangle2D fractions(Graphics2D g, Rectangle2D place) {
+        AffineTransform transform = g.getTransform();
+        return new Rectangle2D.Double(
+                (place.getX() * transform.getScaleX() + transform.getTranslateX()) / width,
+                (place.getY() * transform.getScaleY() + transform.getTranslateY()) / height,
+                place.getWidth() * transform.getScaleX() / width,
+                place.getHeight() * transform.getScaleY() / height);
     }
 
     /** Adds the text of a point, if texts are collected. */
@@ -101,12 +112,8 @@ public final class HoverTexts {
             Graphics2D g, AxesChart<?, ?> chart, Rectangle2D plot, Spacing horizontal, boolean vertical) {
         if (g.getRenderingHint(KEY) instanceof HoverTexts texts) {
             AxesChartStyler styler = chart.getStyler();
-            AffineTransform transform = g.getTransform();
             texts.axes.add(new PlotAxes(
-                    (plot.getX() * transform.getScaleX() + transform.getTranslateX()) / texts.width,
-                    (plot.getY() * transform.getScaleY() + transform.getTranslateY()) / texts.height,
-                    plot.getWidth() * transform.getScaleX() / texts.width,
-                    plot.getHeight() * transform.getScaleY() / texts.height,
+                    texts.fractions(g, plot),
                     horizontal == null
                             ? null
                             : new AxisRange(
