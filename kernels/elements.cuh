@@ -101,6 +101,14 @@ template <typename T, int N> struct Elements {
         return e;
     }
 
+    // Called between two passes over the elements. Without it the compiler keeps 16-bit elements converted to fp32 in addition to
+    // the packed ones, in three times as many registers.
+    __device__ __forceinline__ void keepPacked() {
+        if constexpr (sizeof(T) == 2)
+#pragma unroll
+            for (int i = 0; i < WORDS; i++) asm volatile("" : "+r"(word[i]));
+    }
+
     __device__ __forceinline__ float operator[](int i) const { return Element<T>::get(word, i); }
 
     static __device__ __forceinline__ Elements of(const float (&value)[N]) {

@@ -50,14 +50,9 @@ template <typename E> struct Slice {
         }
     }
 
-    // Called between two passes over the elements. Without it the compiler keeps 16-bit elements converted to fp32 in addition to
-    // the packed ones, in three times as many registers.
     __device__ __forceinline__ void keepPacked() {
-        if constexpr (sizeof(E) == 2)
 #pragma unroll
-            for (int p = 0; p < PIECES; p++)
-#pragma unroll
-                for (int i = 0; i < Elements<E, N>::WORDS; i++) asm volatile("" : "+r"(piece[p].word[i]));
+        for (int p = 0; p < PIECES; p++) piece[p].keepPacked();
     }
 };
 

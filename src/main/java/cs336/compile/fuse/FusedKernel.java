@@ -4,6 +4,7 @@ import cs336.compile.fuse.KernelEmitter.EmittedKernel;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
+import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
@@ -12,8 +13,10 @@ import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.TileSearch;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -31,6 +34,7 @@ final class FusedKernel implements Operator {
     static final String FINISH = "finish";
 
     private static final Map<ModuleKey, KernelModule> MODULES = new ConcurrentHashMap<>();
+    private static final Map<ModuleKey, EmittedKernel> FASTEST = new ConcurrentHashMap<>(); // by the unsearched kernel
 
     private record ModuleKey(String source, Device device) {}
 
@@ -39,8 +43,9 @@ final class FusedKernel implements Operator {
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
     private final Device device;
-    private final Interpreter onCpu;
+    private final Interpreter members;
     private EmittedKernel emitted;
+    private boolean isSearched;
 
     private FusedKernel(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
         this.group = group;
@@ -57,7 +62,7 @@ final class FusedKernel implements Operator {
                 .max()
                 .orElse(0);
         size = Math.max(size, inputs.stream().mapToInt(ProgramValue::id).max().orElse(0)) + 1;
-        onCpu = new Interpreter(new Program(inputs, Map.of(), operations, results, size));
+        members = new Interpreter(new Program(inputs, Map.of(), operations, results, size));
     }
 
     /**
@@ -96,17 +101,27 @@ final class FusedKernel implements Operator {
     @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Tensor[] in = operation.reads().stream().map(read).toArray(Tensor[]::new);
-        return Arrays.asList(device.isCuda() ? launch(in) : onCpu.run(in));
+        return Arrays.asList(device.isCuda() ? launch(in) : runMembers(in));
+    }
+
+    /** Returns the outputs, computed by one tensor operation per member. */
+    Tensor[] runMembers(Tensor... in) {
+        return members.run(in);
     }
 
     private Tensor[] launch(Tensor[] in) {
-        Tensor[] out = outputs.stream()
-                .map(value -> torch.empty_strided(
-                        value.layout().shape(),
-                        value.layout().strides(),
-                        device.options(value.layout().dtype())))
-                .toArray(Tensor[]::new);
-        EmittedKernel kernel = emitted();
+        if (!isSearched && TileSearch.isEnabled()) {
+            isSearched = true;
+            var key = new ModuleKey(emitted().source(), device);
+            emitted = FASTEST.computeIfAbsent(key, k -> fastest(in));
+        }
+        Tensor[] out = outputs.stream().map(this::empty).toArray(Tensor[]::new);
+        launch(emitted(), in, out);
+        return out;
+    }
+
+    /** Queues a form of this kernel, with tensors of the layouts of {@link #inputs} and {@link #outputs}. */
+    void launch(EmittedKernel kernel, Tensor[] in, Tensor[] out) {
         KernelModule module = MODULES.computeIfAbsent(
                 new ModuleKey(kernel.source(), device),
                 key -> KernelModule.load(KernelSource.of(FILE, key.source()), Map.of(), device));
@@ -128,17 +143,29 @@ final class FusedKernel implements Operator {
             }
         }
         var grid = new GridDim(Math.toIntExact(kernel.gridX()), kernel.gridY());
-        module.kernel(KERNEL).launch(grid, new BlockDim(kernel.blockThreads()), 0, arguments.toArray());
+        module.kernel(KERNEL)
+                .launch(grid, new BlockDim(kernel.blockThreads()), kernel.sharedBytes(), arguments.toArray());
         if (!partials.isEmpty()) {
-            long tiles = (group.columns() + KernelEmitter.COLUMN_THREADS - 1) / KernelEmitter.COLUMN_THREADS;
+            long tiles = (group.columns() + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
             module.kernel(FINISH)
-                    .launch(
-                            new GridDim(Math.toIntExact(tiles)),
-                            new BlockDim(KernelEmitter.MAX_BLOCK),
-                            0,
-                            sums.toArray());
+                    .launch(new GridDim(Math.toIntExact(tiles)), new BlockDim(KernelTile.MAX_BLOCK), 0, sums.toArray());
         }
-        return out;
+    }
+
+    private EmittedKernel fastest(Tensor[] in) {
+        try (var scope = MemoryScope.open()) {
+            Tensor[] out = outputs.stream().map(this::empty).toArray(Tensor[]::new);
+            return TileSearch.fastest(candidates(), device, kernel -> {
+                try (var ofLaunch = MemoryScope.open()) {
+                    launch(kernel, in, out);
+                }
+            });
+        }
+    }
+
+    private Tensor empty(ProgramValue value) {
+        Layout layout = value.layout();
+        return torch.empty_strided(layout.shape(), layout.strides(), device.options(layout.dtype()));
     }
 
     /** Returns the tensor, or a copy of it if its address is not aligned to the accesses of a kernel. */
@@ -153,6 +180,11 @@ final class FusedKernel implements Operator {
             emitted = KernelEmitter.of(group, concatenations, inputs, outputs);
         }
         return emitted;
+    }
+
+    /** Returns this kernel with each tile that is plausible for it. */
+    List<EmittedKernel> candidates() {
+        return KernelEmitter.candidates(group, concatenations, inputs, outputs);
     }
 
     /** Returns the members as a program. */

@@ -90,6 +90,11 @@ final class FusionGroup {
         return members.stream().anyMatch(member -> member.operator() instanceof ReductionOperator);
     }
 
+    /** Returns whether a result is a sum over the rows. */
+    boolean hasColumnSums() {
+        return members.stream().anyMatch(member -> levels.get(member.output()) == Level.COLUMN);
+    }
+
     List<Operation> members() {
         return members;
     }
@@ -183,7 +188,7 @@ final class FusionGroup {
         if (all == null || !Access.ofOutput(operation).isIdentity() || loads().size() >= MAX_LOADS) {
             return false;
         }
-        if (!overColumns && newColumns > 0 && rowBytes(operation, newColumns) > MAX_ROW_BYTES) {
+        if (!overColumns && newColumns > 0 && rowBytes(operation, level, newColumns) > MAX_ROW_BYTES) {
             return false;
         }
         columns = newColumns;
@@ -194,14 +199,17 @@ final class FusionGroup {
     }
 
     /** Returns the bytes of a row of all loaded tensors and sums, with one more member. */
-    private long rowBytes(Operation added, long columnsThen) {
+    private long rowBytes(Operation added, Level addedLevel, long columnsThen) {
         Set<View> counted = new HashSet<>();
         long bytes = 0;
         for (Operation member :
                 Stream.concat(members.stream(), Stream.of(added)).toList()) {
+            Level level = levels.getOrDefault(member.output(), addedLevel);
+            boolean isOncePerRow = level == Level.ROW && !(member.operator() instanceof ReductionOperator);
             for (View view : member.reads()) {
                 Access access = Access.of(member, view);
                 boolean isHeld = !levels.containsKey(view.value())
+                        && !isOncePerRow
                         && !access.isScalar()
                         && !access.isOncePerRow(columnsThen)
                         && counted.add(view);

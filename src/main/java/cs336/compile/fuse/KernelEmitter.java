@@ -33,6 +33,7 @@ final class KernelEmitter {
      * @param blockThreads threads per block
      * @param gridX blocks in x
      * @param gridY blocks in y
+     * @param sharedBytes dynamic shared memory per block
      * @param parts the number of partial sums per column
      * @param partials dtypes of the tensors [parts, columns] of partial sums, which the second kernel adds up
      * @param sums the indices of the outputs that the second kernel computes
@@ -42,6 +43,7 @@ final class KernelEmitter {
             int blockThreads,
             long gridX,
             int gridY,
+            int sharedBytes,
             int parts,
             List<DType> partials,
             List<Integer> sums) {}
@@ -49,15 +51,9 @@ final class KernelEmitter {
     /** A tensor that the kernel loads, as a function of the element of the group. */
     private record Load(ProgramValue value, DType dtype, Access access) {}
 
-    static final int MAX_BLOCK = 256;
-    static final int COLUMN_THREADS = 32;
-    private static final int MAX_ROW_THREADS = 1024;
     static final int ACCESS_BYTES = 16;
     private static final int MAX_VECTOR = 8;
-    private static final int ROW_ELEMENTS = 16; // per thread, before more threads compute a row
-    private static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
-    private static final int COLUMN_BLOCKS = 528; // blocks that keep a GPU of 132 multiprocessors occupied
-    private static final int SUMMING_BLOCKS = 264; // blocks of a kernel with rows and sums over rows
+    private static final int STAGES = 2; // of prefetched rows: the current and the next one
 
     /** A tensor that the kernel stores for each element, in the dtype of the member. */
     private record ElementStore(Operation member, int output, Access access) {}
@@ -70,12 +66,16 @@ final class KernelEmitter {
     private final Map<Load, String> loads = new LinkedHashMap<>(); // expressions of the loaded numbers
     private final Map<ProgramValue, Integer> depths = new HashMap<>();
     private final int vector;
-    private final int rowThreads;
+    private final KernelTile tile;
+    private final List<Load> prefetched = new ArrayList<>();
     private final int chunks;
-    private final int blockRows;
 
     private KernelEmitter(
-            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
+            FusionGroup group,
+            List<Operation> concatenations,
+            List<ProgramValue> inputs,
+            List<ProgramValue> outputs,
+            KernelTile chosen) {
         this.group = group;
         this.concatenations = concatenations;
         this.inputs = inputs;
@@ -88,43 +88,46 @@ final class KernelEmitter {
             }
         }
         vector = vector();
+        tile = chosen == null ? KernelTile.of(group, vector) : chosen;
         long accesses = group.columns() / vector;
-        if (group.isOverColumns() || !group.hasReduction()) {
-            rowThreads = MAX_BLOCK;
-            chunks = 1;
-            blockRows = 1;
-        } else {
-            int threads = 32;
-            while (threads < MAX_ROW_THREADS && (long) threads * Math.max(1, ROW_ELEMENTS / vector) < accesses) {
-                threads *= 2;
-            }
-            rowThreads = threads;
-            chunks = (int) ((accesses + threads - 1) / threads);
-            blockRows = (int) Math.min(Math.max(1, MAX_BLOCK / threads), group.rows());
-        }
+        boolean hasRows = group.hasReduction() && !group.isOverColumns();
+        chunks = hasRows ? (int) ((accesses + tile.rowThreads() - 1) / tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
     }
 
     /** Returns the kernel that computes these outputs of a group from these inputs. */
     static EmittedKernel of(
             FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        var emitter = new KernelEmitter(group, concatenations, inputs, outputs);
-        return group.isOverColumns() ? emitter.columnKernel() : emitter.rowKernel();
+        return new KernelEmitter(group, concatenations, inputs, outputs, null).kernel();
+    }
+
+    /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
+    static List<EmittedKernel> candidates(
+            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
+        int vector = new KernelEmitter(group, concatenations, inputs, outputs, null).vector;
+        return KernelTile.candidates(group, vector).stream()
+                .map(tile -> new KernelEmitter(group, concatenations, inputs, outputs, tile).kernel())
+                .toList();
+    }
+
+    private EmittedKernel kernel() {
+        return group.isOverColumns() ? columnKernel() : rowKernel();
     }
 
     // ---- kernels
 
     private EmittedKernel rowKernel() {
         boolean reduces = group.hasReduction();
+        int rowThreads = tile.rowThreads();
+        int blockRows = tile.blockRows();
         List<Operation> sums = columnSums();
         long blocks = reduces
                 ? (group.rows() + blockRows - 1) / blockRows
                 : (group.columns() / vector + rowThreads - 1) / rowThreads;
-        int parts = sums.isEmpty() ? 1 : (int) Math.min(blocks, SUMMING_BLOCKS);
-        String tile = "THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows;
-        preamble(tile + (sums.isEmpty() ? "" : ", " + finishTile(parts)));
+        String threads = "THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows;
+        preamble(threads + (sums.isEmpty() ? "" : ", " + finishTile()));
         // Without a number of blocks, the compiler spills to fit more of them than the grid has.
-        String minBlocks = sums.isEmpty() ? "" : ", 1";
+        String minBlocks = sums.isEmpty() ? "" : ", " + tile.smBlocks();
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS" + minBlocks + ")");
         line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
         if (reduces) {
@@ -142,6 +145,7 @@ final class KernelEmitter {
             emitRow(List.of());
         } else {
             sums.forEach(sum -> line("    " + type(compute(sum)) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
+            emitPrefetch();
             line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
             emitRow(sums);
             line("    syncRow<THREADS>(barrier); // the next row uses the same shared memory");
@@ -160,28 +164,70 @@ final class KernelEmitter {
         return new EmittedKernel(
                 text.toString(),
                 rowThreads * blockRows,
-                sums.isEmpty() ? blocks : parts,
+                sums.isEmpty() ? blocks : tile.parts(),
                 1,
-                parts,
+                STAGES * prefetched.size() * chunks * rowThreads * blockRows * ACCESS_BYTES,
+                tile.parts(),
                 sums.stream().map(KernelEmitter::compute).toList(),
                 sums.stream().map(this::output).toList());
     }
 
     private void emitRow(List<Operation> sums) {
+        List<String> packed = loads.keySet().stream()
+                .filter(load -> !isPerRow(load) && isVector(load) && load.dtype != DType.FLOAT32)
+                .map(loads::get)
+                .toList();
         emitLoads();
         int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
         for (int depth = 0; depth <= last; depth++) {
             emitReductions(depth);
+            if (depth > 0) {
+                emitChunks("    ", indent -> packed.forEach(name -> line(indent + name + "[k].keepPacked();")));
+            }
             emitRowMembers(depth);
         }
         emitOutputs(sums);
+    }
+
+    /**
+     * Emits a function that starts to copy the tensors of a row to shared memory, and the call for the first row. Each
+     * thread copies what it reads itself, so that it needs no barrier.
+     */
+    private void emitPrefetch() {
+        if (!tile.prefetches()) {
+            return;
+        }
+        loads.keySet().stream()
+                .filter(load -> !isPerRow(load) && isVector(load) && isOfRow(load))
+                .forEach(prefetched::add);
+        line("    extern __shared__ __align__(16) unsigned char staged[];");
+        line("    constexpr int ROW_BYTES = CHUNKS * THREADS * BLOCK_ROWS * " + ACCESS_BYTES + ";");
+        line("    unsigned char *const own = staged + threadIdx.x * " + ACCESS_BYTES + ";");
+        line("    const auto at = [&](int stage, int tensor, int k) {");
+        line("        return own + (stage * " + prefetched.size()
+                + " + tensor) * ROW_BYTES + k * THREADS * BLOCK_ROWS * " + ACCESS_BYTES + ";");
+        line("    };");
+        line("    const auto prefetch = [&](long long row, int stage) {");
+        line("        if (row < ROWS) {");
+        emitChunks("            ", indent -> {
+            for (int i = 0; i < prefetched.size(); i++) {
+                Load load = prefetched.get(i);
+                line(indent + held(load) + "::copyAsync(at(stage, " + i + ", k), " + pointer(load) + " + "
+                        + address(load.access, "column") + ");");
+            }
+        });
+        line("        }");
+        line("        asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
+        line("    };");
+        line("    int stage = 0;");
+        line("    prefetch(row, stage);");
     }
 
     /** Stores the sum of the rows of a block. */
     private void emitPartialSums(Operation sum) {
         String acc = "acc" + id(sum) + "[k][i]";
         String partial = "partial" + id(sum) + "[(long long)blockIdx.x * COLUMNS + ";
-        if (blockRows == 1) {
+        if (tile.blockRows() == 1) {
             emitChunks("    ", indent -> line(indent + "EACH(i) " + partial + "column + i] = " + acc + ";"));
             return;
         }
@@ -202,11 +248,9 @@ final class KernelEmitter {
      * memory.
      */
     private EmittedKernel columnKernel() {
-        long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
-        long wanted = Math.max(1, COLUMN_BLOCKS / tiles);
-        int parts = (int) Math.max(1, Math.min(wanted, (group.rows() + SLOTS - 1) / SLOTS));
+        long tiles = (group.columns() / vector + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
         List<Operation> sums = columnSums();
-        preamble(finishTile(parts));
+        preamble(finishTile());
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
         line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
@@ -244,11 +288,12 @@ final class KernelEmitter {
         emitFinish(sums);
         List<DType> types = sums.stream().map(KernelEmitter::compute).toList();
         List<Integer> all = sums.stream().map(this::output).toList();
-        return new EmittedKernel(text.toString(), COLUMN_THREADS * SLOTS, tiles, parts, parts, types, all);
+        return new EmittedKernel(
+                text.toString(), KernelTile.MAX_BLOCK, tiles, tile.parts(), 0, tile.parts(), types, all);
     }
 
-    private static String finishTile(int parts) {
-        return "TILE = " + COLUMN_THREADS + ", SLOTS = " + SLOTS + ", PARTS = " + parts;
+    private String finishTile() {
+        return "TILE = " + KernelTile.COLUMN_THREADS + ", SLOTS = " + KernelTile.SLOTS + ", PARTS = " + tile.parts();
     }
 
     /** Emits the second kernel: each block adds up TILE columns of the partial sums. */
@@ -291,6 +336,10 @@ final class KernelEmitter {
     // ---- loads and stores
 
     private void emitLoads() {
+        if (tile.prefetches()) {
+            line("    prefetch(row + PARTS * BLOCK_ROWS, 1 - stage);");
+            line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
+        }
         loads.forEach((load, name) -> {
             if (isPerRow(load)) {
                 line("    const " + held(load) + " " + name + " = loadElement(" + pointer(load) + " + "
@@ -306,6 +355,9 @@ final class KernelEmitter {
                         line(indent + load(load, name + "[k]"));
                     }
                 }));
+        if (tile.prefetches()) {
+            line("    stage = 1 - stage;");
+        }
         loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[k][i]");
     }
 
@@ -324,7 +376,7 @@ final class KernelEmitter {
             line("#pragma unroll");
             line(indent + "for (int k = 0; k < CHUNKS; k++) {");
             line(indent + "    const int column = (k * THREADS + threadIdx.x % THREADS) * VEC;");
-            if (group.columns() != (long) chunks * rowThreads * vector) {
+            if (group.columns() != (long) chunks * tile.rowThreads() * vector) {
                 line(indent + "    if (column >= COLUMNS) break;");
             }
         }
@@ -349,6 +401,9 @@ final class KernelEmitter {
     }
 
     private String load(Load load, String name) {
+        if (prefetched.contains(load)) {
+            return name + " = " + held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
+        }
         if (isVector(load)) {
             return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + pointer(load) + " + "
                     + address(load.access, "column") + ");";
@@ -383,6 +438,11 @@ final class KernelEmitter {
                 && !group.isOverColumns()
                 && split(load.access).digits().stream()
                         .allMatch(digit -> digit.place() >= group.columns() || digit.stride() == 0);
+    }
+
+    private boolean isOfRow(Load load) {
+        return split(load.access).digits().stream()
+                .anyMatch(digit -> digit.place() >= group.columns() && digit.stride() != 0);
     }
 
     /** Returns the load by which a member reads a view from outside of the group. */

@@ -1,0 +1,93 @@
+package cs336.compile.fuse;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The tile of a generated kernel: how its threads divide the rows and columns of a {@link FusionGroup}.
+ *
+ * @param rowThreads threads per row; in groups without a reduction over columns, threads per block
+ * @param blockRows rows that a block computes at the same time
+ * @param parts blocks that each store a partial sum of every column; 1 without sums over rows
+ * @param smBlocks blocks per multiprocessor that the compiler must leave registers for, with sums over rows
+ * @param prefetches whether a block, while it computes a row, copies the next one to shared memory; only with sums over
+ *     rows, whose blocks compute several rows
+ */
+record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolean prefetches) {
+    static final int COLUMN_THREADS = 32; // of a kernel that only sums over rows, for VEC columns each
+    static final int MAX_BLOCK = 256;
+    static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
+    private static final int WARP = 32;
+    private static final int MAX_ROW_THREADS = 1024;
+    private static final int ROW_ELEMENTS = 16; // per thread, before more threads compute a row
+    private static final int MAX_ROW_ELEMENTS = 32; // more need too many registers
+    private static final int MULTIPROCESSORS = 132;
+    private static final int SM_THREADS = 2048;
+    private static final int MAX_SM_BLOCKS = 4;
+    private static final int COLUMN_BLOCKS = 4 * MULTIPROCESSORS; // of a kernel that only sums over rows
+    private static final int SUMMING_BLOCKS = 2 * MULTIPROCESSORS; // of a kernel with rows and sums over rows
+
+    /** Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}. */
+    static KernelTile of(FusionGroup group, int vector) {
+        if (group.isOverColumns()) {
+            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false);
+        }
+        if (!group.hasReduction()) {
+            return new KernelTile(MAX_BLOCK, 1, 1, 1, false);
+        }
+        int threads = WARP;
+        while (threads < MAX_ROW_THREADS && elements(group, threads) > Math.max(ROW_ELEMENTS, vector)) {
+            threads *= 2;
+        }
+        return ofRows(group, threads, MAX_BLOCK, SUMMING_BLOCKS, 1, false);
+    }
+
+    /** Returns the tiles to compare in a search. */
+    static List<KernelTile> candidates(FusionGroup group, int vector) {
+        List<KernelTile> candidates = new ArrayList<>();
+        if (group.isOverColumns()) {
+            for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
+                candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false));
+            }
+        } else if (!group.hasReduction()) {
+            for (int block = MAX_BLOCK / 2; block <= 2 * MAX_BLOCK; block *= 2) {
+                candidates.add(new KernelTile(block, 1, 1, 1, false));
+            }
+        } else {
+            for (int threads = WARP; threads <= MAX_ROW_THREADS; threads *= 2) {
+                boolean isUsed = threads == WARP || group.columns() / vector > threads / 2;
+                if (!isUsed || elements(group, threads) > Math.max(MAX_ROW_ELEMENTS, vector)) {
+                    continue;
+                }
+                for (int block = Math.max(MAX_BLOCK / 2, threads); block <= Math.max(MAX_BLOCK, threads); block *= 2) {
+                    int most = group.hasColumnSums() ? SM_THREADS / block : 1;
+                    for (int smBlocks = 1; smBlocks <= Math.min(most, MAX_SM_BLOCKS); smBlocks++) {
+                        int parts = smBlocks * MULTIPROCESSORS;
+                        candidates.add(ofRows(group, threads, block, parts, smBlocks, false));
+                        candidates.add(ofRows(group, threads, block, parts, smBlocks, group.hasColumnSums()));
+                    }
+                }
+            }
+        }
+        candidates.add(of(group, vector));
+        return candidates.stream().distinct().toList();
+    }
+
+    private static KernelTile ofRows(
+            FusionGroup group, int threads, int block, int summingBlocks, int smBlocks, boolean prefetches) {
+        int blockRows = (int) Math.min(Math.max(1, block / threads), group.rows());
+        long blocks = (group.rows() + blockRows - 1) / blockRows;
+        int parts = group.hasColumnSums() ? (int) Math.min(blocks, summingBlocks) : 1;
+        return new KernelTile(threads, blockRows, parts, smBlocks, prefetches);
+    }
+
+    private static int columnParts(FusionGroup group, int vector, int blocks) {
+        long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
+        return (int) Math.max(1, Math.min(blocks / tiles, (group.rows() + SLOTS - 1) / SLOTS));
+    }
+
+    /** Returns the elements of a row that each thread computes, if all accesses are of {@code vector} elements. */
+    private static long elements(FusionGroup group, int threads) {
+        return (group.columns() + threads - 1L) / threads;
+    }
+}

@@ -1,0 +1,146 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.RmsNorm;
+import cs336.compile.fuse.KernelEmitter.EmittedKernel;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.kernels.runtime.KernelCompiler;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.KernelVariant;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
+import cs336.torch.Torch;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class KernelTileTest extends ScopedTest {
+    private static final int WIDE = 8192; // with four tensors of a row in fp32, the most that a block keeps
+
+    @BeforeEach
+    void seed() {
+        Torch.seed(System.nanoTime());
+    }
+
+    /** Returns both passes of RMSNorm as one program of x, weight and dy: y, dx, dw. */
+    private static Program rmsNorm(int rows, int width, DType dtype, Device device) {
+        try (var norm = new RmsNorm(width, device, dtype)) {
+            Tensor weight = norm.parameters().get(0);
+            TensorFunction bothPasses = in -> {
+                try (var scope = MemoryScope.open()) {
+                    Tensor x = in[0].detach().set_requires_grad(true);
+                    Tensor y = norm.forward(x);
+                    Tensor[] gradients = Backward.of(y).with(in[2]).gradients(x, weight);
+                    return new Tensor[] {
+                        scope.escape(y.detach()), scope.escape(gradients[0]), scope.escape(gradients[1])
+                    };
+                }
+            };
+            Tensor x = torch.randn(new long[] {rows, width}, device.options(dtype));
+            return Recorder.record(
+                    bothPasses, Map.of(), new AtomicReference<>(), x, weight.detach(), torch.randn_like(x));
+        }
+    }
+
+    private static Partition partition(int rows, int width, DType dtype, Device device) {
+        Program prepared = FusionPasses.prepare(rmsNorm(rows, width, dtype, device), device);
+        return Partition.of(prepared, 2, 1).orElseThrow().fused(device);
+    }
+
+    private static List<FusedKernel> kernels(Program program) {
+        return program.operations().stream()
+                .map(Operation::operator)
+                .filter(FusedKernel.class::isInstance)
+                .map(FusedKernel.class::cast)
+                .toList();
+    }
+
+    /** A number per row, like the reciprocal root, does not take the registers of a row. */
+    @Test
+    void eachPassOfAWideRmsNormIsOneKernel() {
+        Partition parts = partition(600, WIDE, DType.FLOAT32, Device.cpu());
+        assertEquals(1, kernels(parts.forward()).size(), parts.forward().toString());
+        assertEquals(1, kernels(parts.backward()).size(), parts.backward().toString());
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"FLOAT32", "BFLOAT16"})
+    void theRuleIsACandidateAndCandidatesCompile(DType dtype) {
+        FusedKernel kernel =
+                kernels(partition(300, 256, dtype, Device.cpu()).backward()).get(0);
+        List<String> sources =
+                kernel.candidates().stream().map(EmittedKernel::source).toList();
+        assertTrue(sources.contains(kernel.emitted().source()));
+        assertEquals(sources.size(), sources.stream().distinct().count());
+        assertTrue(sources.stream().anyMatch(source -> source.contains("prefetch(row, stage)")));
+        sources.forEach(source -> KernelCompiler.shared()
+                .compile(KernelSource.of(FusedKernel.FILE, source), Map.of(), KernelVariant.HOPPER));
+    }
+
+    @ParameterizedTest
+    @EnumSource(names = {"FLOAT32", "BFLOAT16"})
+    @Tag("gpu")
+    void allTilesComputeTheSame(DType dtype) {
+        Device gpu = Device.cuda(0);
+        for (int width : new int[] {1024, 1000, 96}) { // 1,000: the last threads of a row have fewer elements
+            Partition parts = partition(700, width, dtype, gpu);
+            for (Program pass : List.of(parts.forward(), parts.backward())) {
+                kernels(pass).forEach(kernel -> assertTilesAgree(kernel, width, gpu));
+            }
+        }
+        FusedKernel pointwise = kernels(pointwise(dtype, gpu)).get(0);
+        assertTilesAgree(pointwise, 1, gpu);
+    }
+
+    private static Program pointwise(DType dtype, Device device) {
+        Tensor x = torch.randn(new long[] {5000}, device.options(dtype));
+        return FusionPasses.fuse(
+                Recorder.record(in -> new Tensor[] {in[0].exp().mul(in[0])}, Map.of(), new AtomicReference<>(), x),
+                device);
+    }
+
+    private static void assertTilesAgree(FusedKernel kernel, int width, Device device) {
+        Function<Layout, Tensor> random = layout -> torch.rand(layout.shape(), device.options(DType.FLOAT32))
+                .add(new Scalar(0.5))
+                .to(layout.dtype().scalarType());
+        Tensor[] in = kernel.inputs().stream()
+                .map(value -> random.apply(value.layout()))
+                .toArray(Tensor[]::new);
+        Tensor[] expected = kernel.runMembers(in);
+        double bound = DType.of(expected[0]) == DType.BFLOAT16 ? 8e-3 : 4e-6;
+        for (EmittedKernel form : kernel.candidates()) {
+            Tensor[] out = kernel.outputs().stream()
+                    .map(value -> torch.full(
+                            value.layout().shape(),
+                            new Scalar(Double.NaN),
+                            device.options(value.layout().dtype())))
+                    .toArray(Tensor[]::new);
+            kernel.launch(form, in, out);
+            for (int i = 0; i < out.length; i++) {
+                Tensor wide = expected[i].to(DType.FLOAT64.scalarType());
+                double error =
+                        out[i].to(DType.FLOAT64.scalarType()).sub(wide).norm().item_double()
+                                / wide.norm().item_double();
+                assertTrue(error <= bound, "width " + width + ", output " + i + ": " + error + "\n" + form.source());
+            }
+        }
+    }
+}
