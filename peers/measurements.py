@@ -9,6 +9,7 @@ import os
 import platform
 import statistics
 import subprocess
+import time
 
 import torch
 
@@ -29,6 +30,16 @@ def require_clean(args, device="cuda"):
             f"files differ from the commit ({commit()}), so measurements on a GPU could not be repeated: commit the"
             " changes or give --allow-dirty"
         )
+
+
+def await_turn():
+    """Waits for this process's turn, as cs336.compile.Turns does."""
+    beginning = os.environ.get("CS336_TURNS")
+    if beginning:
+        open(beginning + ".waits", "w").close()
+        while not os.path.exists(beginning + ".turn"):
+            time.sleep(0.005)
+        os.remove(beginning + ".turn")
 
 
 def output_of(*command):

@@ -1,12 +1,13 @@
 """The PyTorch counterpart of `cs336 benchmark`: the same measurements with PyTorch on the same GPU.
 
 usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 128,512] [--dtype fp32,tf32,bf16]
-           [--mode eager,compile,reduce-overhead,max-autotune] [--pass forward,step] [--warmup 5] [--steps 10]
+           [--mode eager,compile,reduce-overhead,max-autotune] [--pass forward,step] [--warmup 5] [--steps 10] [--rounds 1]
 
 CSV is the file that `cs336 benchmark` wrote for the 2025 model and the same batch size. Rows are added to it under the
 implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and `pytorch-max-autotune` (the modes of
 torch.compile); rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps, then each step
-is timed separately, with the GPU synchronised before and after. bf16 is autocast; AdamW is PyTorch's fused version.
+is timed separately, with the GPU synchronised before and after. bf16 is autocast; AdamW is PyTorch's fused version. Rounds
+alternate with those of other programs if peers/alternate.py starts them.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from measurements import provenance, require_clean, row, storage_arguments, store
+from measurements import await_turn, provenance, require_clean, row, storage_arguments, store
 
 SIZES = {  # d_model, d_ff, layers, heads
     "small": (768, 3072, 12, 12),
@@ -130,16 +131,21 @@ def run_pass(name, model, optimizer, inputs, targets, dtype):
     model.zero_grad(set_to_none=True)
 
 
-def time_pass(name, model, optimizer, inputs, targets, dtype, warmup, steps):
+def time_pass(name, model, optimizer, inputs, targets, dtype, args):
     torch.cuda.reset_peak_memory_stats()
-    times = []
-    for step in range(warmup + steps):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+    for _ in range(args.warmup):  # compiles
         run_pass(name, model, optimizer, inputs, targets, dtype)
-        torch.cuda.synchronize()
-        if step >= warmup:
-            times.append(1e3 * (time.perf_counter() - start))
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(args.rounds):
+        await_turn()
+        for step in range(args.warmup + args.steps):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            run_pass(name, model, optimizer, inputs, targets, dtype)
+            torch.cuda.synchronize()
+            if step >= args.warmup:
+                times.append(1e3 * (time.perf_counter() - start))
     return times, torch.cuda.max_memory_allocated()
 
 
@@ -153,6 +159,7 @@ def main():
     parser.add_argument("--pass", dest="passes", default="forward,forward-backward,step")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     require_clean(args)
 
@@ -172,7 +179,7 @@ def main():
                 }
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
                 try:
-                    times, peak = time_pass(name, faster, optimizer, inputs, targets, dtype, args.warmup, args.steps)
+                    times, peak = time_pass(name, faster, optimizer, inputs, targets, dtype, args)
                     fresh = [
                         row(case, "total", "ms", times, origin),
                         row(case, "peak-memory", "bytes", [peak], origin),

@@ -38,8 +38,9 @@ public final class CompileCommand extends LabCommand {
             split = ",",
             paramLabel = "<mode>",
             description =
-                    "plain (operator by operator), graph (as one CUDA graph), fused (with generated kernels). Default:"
-                            + " all; on the CPU plain and fused")
+                    "plain (operator by operator), graph (as one CUDA graph), fused (with generated kernels), searched"
+                            + " (generated kernels with the fastest tiles, minutes of search). Default: plain, graph and"
+                            + " fused; on the CPU plain and fused")
     private List<String> modes;
 
     @Option(names = "--warmup", defaultValue = "5", paramLabel = "<n>", description = "number of warm-up steps")
@@ -47,6 +48,15 @@ public final class CompileCommand extends LabCommand {
 
     @Option(names = "--steps", defaultValue = "10", paramLabel = "<n>", description = "number of timed steps")
     private int steps;
+
+    @Option(
+            names = "--rounds",
+            defaultValue = "1",
+            paramLabel = "<n>",
+            description =
+                    "number of times to repeat the warm-up and timed steps; programs that peers/alternate.py starts"
+                            + " alternate after each")
+    private int rounds;
 
     @Mixin
     private final SweepOptions sweep = new SweepOptions("torch_compile");
@@ -56,20 +66,27 @@ public final class CompileCommand extends LabCommand {
         return checked(() -> {
             ArgumentCheck.atLeast("--warmup", 1, warmup);
             ArgumentCheck.atLeast("--steps", 1, steps);
+            ArgumentCheck.atLeast("--rounds", 1, rounds);
             List<CompileMode> named = modes == null
                     ? null
                     : modes.stream().map(CompileMode::parse).toList();
             models.cases().forEach(c -> CompileWorkload.requireSupported(c.pass()));
             return sweep.run(spec, machine -> {
                 boolean isCuda = Device.parse(machine.device()).isCuda();
-                if (!isCuda && named != null && named.contains(CompileMode.GRAPH)) {
-                    throw new IllegalArgumentException("--mode graph needs --device cuda, not " + machine.device());
+                for (CompileMode mode : List.of(CompileMode.GRAPH, CompileMode.SEARCHED)) {
+                    if (!isCuda && named != null && named.contains(mode)) {
+                        throw new IllegalArgumentException(
+                                "--mode " + mode + " needs --device cuda, not " + machine.device());
+                    }
                 }
                 List<CompileMode> onMachine = named != null
                         ? named
-                        : isCuda ? List.of(CompileMode.values()) : List.of(CompileMode.PLAIN, CompileMode.FUSED);
+                        : isCuda
+                                ? List.of(CompileMode.PLAIN, CompileMode.GRAPH, CompileMode.FUSED)
+                                : List.of(CompileMode.PLAIN, CompileMode.FUSED);
                 return models.cases(machine)
-                        .flatMap(c -> onMachine.stream().map(mode -> CompileWorkload.of(c, mode, warmup, steps)))
+                        .flatMap(
+                                c -> onMachine.stream().map(mode -> CompileWorkload.of(c, mode, warmup, steps, rounds)))
                         .toList();
             });
         });

@@ -11,7 +11,9 @@ enum CompileMode {
     /** The same operators as one CUDA graph. */
     GRAPH,
     /** With generated kernels for the operations outside of attention; on a GPU as one CUDA graph. */
-    FUSED;
+    FUSED,
+    /** The same, with the tile of each generated kernel searched for on the GPU. */
+    SEARCHED;
 
     /** @throws IllegalArgumentException if there is no such mode; the message lists the known names */
     static CompileMode parse(String name) {
@@ -22,6 +24,10 @@ enum CompileMode {
         }
         String known = Arrays.stream(values()).map(CompileMode::toString).collect(Collectors.joining(", "));
         throw new IllegalArgumentException("--mode '" + name + "' is unknown; known: " + known);
+    }
+
+    boolean isFused() {
+        return this == FUSED || this == SEARCHED;
     }
 
     @Override

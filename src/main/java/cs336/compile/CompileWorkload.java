@@ -15,13 +15,18 @@ import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Stopwatch;
+import cs336.bench.Timing;
 import cs336.bench.Workload;
+import cs336.kernels.runtime.TileSearch;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.MemoryStats;
 import cs336.torch.NoGrad;
 import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
@@ -37,14 +42,19 @@ public final class CompileWorkload implements Workload {
     private static final int FIRST_STEPS = 4; // three without a graph, and the one that records it
     private static final int SEED = 0;
 
-    /** Returns the case of a model, without the setting {@code device}. */
-    static Case of(ModelCase c, CompileMode mode, int warmup, int steps) {
+    /**
+     * Returns the case of a model, without the setting {@code device}.
+     *
+     * @param rounds the number of times that the warm-up steps and the timed steps are repeated
+     */
+    static Case of(ModelCase c, CompileMode mode, int warmup, int steps, int rounds) {
         Case plain = ModelCases.of(CompileWorkload.class, c);
         String suffix = mode == CompileMode.PLAIN ? "" : "+" + mode;
         return plain.withImplementation(plain.implementation() + suffix)
                 .with("warmup", warmup)
                 .with("steps", steps)
                 .setting("mode", mode.toString())
+                .setting("rounds", rounds)
                 .yields(Metric.ms(FIRST), Metric.ms(TOTAL), PEAK_MEMORY);
     }
 
@@ -61,9 +71,10 @@ public final class CompileWorkload implements Workload {
         var precision = Precision.parse(c.text("dtype"));
         CompileMode mode = CompileMode.parse(c.text("mode"));
         Torch.allowTf32(precision.tf32());
+        TileSearch.enable(mode == CompileMode.SEARCHED);
         try (var all = MemoryScope.open();
                 var model = new TransformerLM(ModelCases.config(c), device)) {
-            try (RepeatedPass pass = mode == CompileMode.FUSED ? fused(model, c) : notFused(model, c, mode)) {
+            try (RepeatedPass pass = mode.isFused() ? fused(model, c) : notFused(model, c, mode)) {
                 long start = System.nanoTime();
                 for (int i = 0; i < FIRST_STEPS; i++) {
                     pass.run().run();
@@ -71,12 +82,18 @@ public final class CompileWorkload implements Workload {
                 device.synchronize();
                 record.accept(Samples.once(Metric.ms(FIRST), (System.nanoTime() - start) / NANOS_PER_MS));
                 MemoryStats.resetPeak(device);
-                Stopwatch.on(device)
-                        .warmup(c.integer("warmup"))
-                        .steps(c.integer("steps"))
-                        .time(TOTAL, pass.run())
-                        .samples()
-                        .forEach(record);
+                Map<Metric, List<Double>> times = new LinkedHashMap<>();
+                for (int round = 0; round < c.integer("rounds"); round++) {
+                    Turns.await();
+                    Timing timing = Stopwatch.on(device)
+                            .warmup(c.integer("warmup"))
+                            .steps(c.integer("steps"))
+                            .time(TOTAL, pass.run());
+                    timing.samples()
+                            .forEach(samples -> times.computeIfAbsent(samples.metric(), m -> new ArrayList<>())
+                                    .addAll(samples.values()));
+                }
+                times.forEach((metric, values) -> record.accept(new Samples(metric, values)));
                 record.accept(Samples.once(PEAK_MEMORY, MemoryStats.peak(device)));
             }
         }

@@ -1,0 +1,40 @@
+package cs336.compile;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/**
+ * Turns of several processes that measure on one GPU in alternating rounds. The program {@code peers/alternate.py}
+ * starts the processes and gives a turn only while all others wait, so that no process compiles while another one
+ * measures. A process that it did not start takes every turn at once.
+ *
+ * <p>The environment variable {@code CS336_TURNS} is the beginning of two file names: a process that waits for its turn
+ * creates {@code <beginning>.waits}, and {@code <beginning>.turn} ends the wait.
+ */
+final class Turns {
+    private static final long POLL_MS = 5;
+
+    private final Path waits;
+    private final Path turn;
+
+    private Turns(String beginning) {
+        waits = Path.of(beginning + ".waits");
+        turn = Path.of(beginning + ".turn");
+    }
+
+    /** Waits for this process's turn. It ends with the next call, or with the process. */
+    static void await() throws IOException, InterruptedException {
+        String beginning = System.getenv("CS336_TURNS");
+        if (beginning != null && !beginning.isBlank()) {
+            new Turns(beginning).next();
+        }
+    }
+
+    private void next() throws IOException, InterruptedException {
+        Files.writeString(waits, "");
+        while (!Files.deleteIfExists(turn)) {
+            Thread.sleep(POLL_MS);
+        }
+    }
+}
