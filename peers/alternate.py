@@ -21,7 +21,6 @@ class Program:
     """A program in a process group of its own, with the two files of cs336.compile.Turns."""
 
     def __init__(self, command, beginning, log):
-        self.command = command
         self.waits, self.turn = (pathlib.Path(f"{beginning}.{end}") for end in ("waits", "turn"))
         self.log = open(log, "w")
         environment = {**os.environ, "CS336_TURNS": str(beginning)}
@@ -73,7 +72,7 @@ def main():
                 program.end()
     failed = [program for program in programs if program.process.returncode != 0]
     for program in failed:
-        print(f"exit code {program.process.returncode}: {program.command}", file=sys.stderr)
+        print(f"exit code {program.process.returncode}, see {program.log.name}", file=sys.stderr)
     raise SystemExit(1 if failed else 0)
 
 

@@ -13,6 +13,7 @@ import java.nio.file.Path;
  * creates {@code <beginning>.waits}, and {@code <beginning>.turn} ends the wait.
  */
 final class Turns {
+    private static final String VARIABLE = "CS336_TURNS";
     private static final long POLL_MS = 5;
 
     private final Path waits;
@@ -25,10 +26,15 @@ final class Turns {
 
     /** Waits for this process's turn. It ends with the next call, or with the process. */
     static void await() throws IOException, InterruptedException {
-        String beginning = System.getenv("CS336_TURNS");
-        if (beginning != null && !beginning.isBlank()) {
-            new Turns(beginning).next();
+        if (areGiven()) {
+            new Turns(System.getenv(VARIABLE)).next();
         }
+    }
+
+    /** Returns whether other processes use the machine while this one has no turn. */
+    static boolean areGiven() {
+        String beginning = System.getenv(VARIABLE);
+        return beginning != null && !beginning.isBlank();
     }
 
     private void next() throws IOException, InterruptedException {
