@@ -2,6 +2,7 @@ package cs336.compile.fuse;
 
 import cs336.compile.fuse.Access.Digit;
 import cs336.compile.fuse.FusionGroup.Level;
+import cs336.compile.fuse.KernelTile.RowAccess;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
@@ -15,6 +16,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -174,7 +176,10 @@ final class KernelEmitter {
 
     private void emitRow(List<Operation> sums) {
         List<String> packed = loads.keySet().stream()
-                .filter(load -> !isPerRow(load) && isVector(load) && load.dtype != DType.FLOAT32)
+                .filter(load -> tile.rows() != RowAccess.RELOAD
+                        && !isPerRow(load)
+                        && isVector(load)
+                        && load.dtype != DType.FLOAT32)
                 .map(loads::get)
                 .toList();
         emitLoads();
@@ -194,7 +199,7 @@ final class KernelEmitter {
      * thread copies what it reads itself, so that it needs no barrier.
      */
     private void emitPrefetch() {
-        if (!tile.prefetches()) {
+        if (tile.rows() != RowAccess.PREFETCH) {
             return;
         }
         loads.keySet().stream()
@@ -336,7 +341,7 @@ final class KernelEmitter {
     // ---- loads and stores
 
     private void emitLoads() {
-        if (tile.prefetches()) {
+        if (tile.rows() == RowAccess.PREFETCH) {
             line("    prefetch(row + PARTS * BLOCK_ROWS, 1 - stage);");
             line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
         }
@@ -344,10 +349,14 @@ final class KernelEmitter {
             if (isPerRow(load)) {
                 line("    const " + held(load) + " " + name + " = loadElement(" + pointer(load) + " + "
                         + address(load.access, "0") + ");");
-            } else {
+            } else if (tile.rows() != RowAccess.RELOAD) {
                 line("    " + held(load) + " " + name + "[CHUNKS]" + vectorDeclaration(load) + ";");
             }
         });
+        if (tile.rows() == RowAccess.RELOAD) {
+            loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[i]");
+            return;
+        }
         emitChunks(
                 "    ",
                 indent -> loads.forEach((load, name) -> {
@@ -355,7 +364,7 @@ final class KernelEmitter {
                         line(indent + load(load, name + "[k]"));
                     }
                 }));
-        if (tile.prefetches()) {
+        if (tile.rows() == RowAccess.PREFETCH) {
             line("    stage = 1 - stage;");
         }
         loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[k][i]");
@@ -373,7 +382,7 @@ final class KernelEmitter {
             line(indent + "    constexpr int k = 0;");
             line(indent + "    const long long column = first;");
         } else {
-            line("#pragma unroll");
+            line("#pragma unroll" + (tile.rows() == RowAccess.RELOAD ? " 2" : ""));
             line(indent + "for (int k = 0; k < CHUNKS; k++) {");
             line(indent + "    const int column = (k * THREADS + threadIdx.x % THREADS) * VEC;");
             if (group.columns() != (long) chunks * tile.rowThreads() * vector) {
@@ -382,11 +391,30 @@ final class KernelEmitter {
         }
         int empty = text.length();
         body.emit(indent + "    ");
+        if (tile.rows() == RowAccess.RELOAD) {
+            text.insert(empty, reloads(text.substring(empty), indent + "    "));
+        }
         if (text.length() == empty) {
             text.setLength(start);
         } else {
             line(indent + "}");
         }
+    }
+
+    /** Returns the loads of the elements that a pass over a row reads. */
+    private String reloads(String pass, String indent) {
+        var lines = new StringBuilder();
+        loads.forEach((load, element) -> {
+            if (!isPerRow(load)
+                    && Pattern.compile("\\b" + Pattern.quote(element))
+                            .matcher(pass)
+                            .find()) {
+                String name = element.replace("[i]", "");
+                lines.append(indent + held(load) + " " + name + vectorDeclaration(load) + ";\n");
+                lines.append(indent + load(load, name) + "\n");
+            }
+        });
+        return lines.toString();
     }
 
     private String vectorDeclaration(Load load) {

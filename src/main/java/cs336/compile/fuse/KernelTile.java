@@ -10,10 +10,22 @@ import java.util.List;
  * @param blockRows rows that a block computes at the same time
  * @param parts blocks that each store a partial sum of every column; 1 without sums over rows
  * @param smBlocks blocks per multiprocessor that the compiler must leave registers for, with sums over rows
- * @param prefetches whether a block, while it computes a row, copies the next one to shared memory; only with sums over
- *     rows, whose blocks compute several rows
+ * @param rows how the threads get the elements of a row that several passes over it read
  */
-record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolean prefetches) {
+record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAccess rows) {
+    /** How threads get the elements of a row that several passes over it read. */
+    enum RowAccess {
+        /** They are loaded once, into registers. */
+        REGISTERS,
+        /**
+         * The same, after an asynchronous copy to shared memory while the block computes the previous row; only with
+         * sums over rows, whose blocks compute several rows.
+         */
+        PREFETCH,
+        /** Each pass loads them again, from the L1 cache except for the first time; without sums over rows. */
+        RELOAD
+    }
+
     static final int COLUMN_THREADS = 32; // of a kernel that only sums over rows, for VEC columns each
     static final int MAX_BLOCK = 256;
     static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
@@ -30,16 +42,16 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     /** Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}. */
     static KernelTile of(FusionGroup group, int vector) {
         if (group.isOverColumns()) {
-            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false);
+            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, RowAccess.REGISTERS);
         }
         if (!group.hasReduction()) {
-            return new KernelTile(MAX_BLOCK, 1, 1, 1, false);
+            return new KernelTile(MAX_BLOCK, 1, 1, 1, RowAccess.REGISTERS);
         }
         int threads = WARP;
         while (threads < MAX_ROW_THREADS && elements(group, threads) > Math.max(ROW_ELEMENTS, vector)) {
             threads *= 2;
         }
-        return ofRows(group, threads, MAX_BLOCK, SUMMING_BLOCKS, 1, false);
+        return ofRows(group, threads, MAX_BLOCK, SUMMING_BLOCKS, 1, RowAccess.REGISTERS);
     }
 
     /** Returns the tiles to compare in a search. */
@@ -47,11 +59,12 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         List<KernelTile> candidates = new ArrayList<>();
         if (group.isOverColumns()) {
             for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
-                candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false));
+                candidates.add(
+                        new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, RowAccess.REGISTERS));
             }
         } else if (!group.hasReduction()) {
             for (int block = MAX_BLOCK / 2; block <= 2 * MAX_BLOCK; block *= 2) {
-                candidates.add(new KernelTile(block, 1, 1, 1, false));
+                candidates.add(new KernelTile(block, 1, 1, 1, RowAccess.REGISTERS));
             }
         } else {
             for (int threads = WARP; threads <= MAX_ROW_THREADS; threads *= 2) {
@@ -63,8 +76,9 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
                     int most = group.hasColumnSums() ? SM_THREADS / block : 1;
                     for (int smBlocks = 1; smBlocks <= Math.min(most, MAX_SM_BLOCKS); smBlocks++) {
                         int parts = smBlocks * MULTIPROCESSORS;
-                        candidates.add(ofRows(group, threads, block, parts, smBlocks, false));
-                        candidates.add(ofRows(group, threads, block, parts, smBlocks, group.hasColumnSums()));
+                        var other = group.hasColumnSums() ? RowAccess.PREFETCH : RowAccess.RELOAD;
+                        candidates.add(ofRows(group, threads, block, parts, smBlocks, RowAccess.REGISTERS));
+                        candidates.add(ofRows(group, threads, block, parts, smBlocks, other));
                     }
                 }
             }
@@ -74,11 +88,11 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     }
 
     private static KernelTile ofRows(
-            FusionGroup group, int threads, int block, int summingBlocks, int smBlocks, boolean prefetches) {
+            FusionGroup group, int threads, int block, int summingBlocks, int smBlocks, RowAccess rows) {
         int blockRows = (int) Math.min(Math.max(1, block / threads), group.rows());
         long blocks = (group.rows() + blockRows - 1) / blockRows;
         int parts = group.hasColumnSums() ? (int) Math.min(blocks, summingBlocks) : 1;
-        return new KernelTile(threads, blockRows, parts, smBlocks, prefetches);
+        return new KernelTile(threads, blockRows, parts, smBlocks, rows);
     }
 
     private static int columnParts(FusionGroup group, int vector, int blocks) {
