@@ -36,7 +36,8 @@ import org.bytedeco.pytorch.Tensor;
  * <p>Inputs of other dtypes, shapes, strides or devices are recorded again. The function must not depend on anything
  * else that changes: it is a function of its inputs and of tensors whose elements may change, such as parameters. An
  * input must not share memory with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction,
- * List)}. {@link CompiledStep} compiles whole training steps. All methods must be called on the same thread.
+ * List)}. {@link CompiledStep} compiles whole training steps. {@link cs336.kernels.runtime.TileSearch} searches for the
+ * fastest tile of each generated kernel. All methods must be called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**
