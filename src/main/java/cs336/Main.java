@@ -15,6 +15,7 @@ import cs336.kernels.attention.AttentionCommand;
 import cs336.kernels.attention.FlashCommand;
 import cs336.kernels.attention.LeaderboardCommand;
 import cs336.kernels.norms.NormsCommand;
+import cs336.kernels.norms.WeightedSumCommand;
 import cs336.notebook.JupyterLabCommand;
 import cs336.notebook.NotebooksCommand;
 import cs336.numbers.MeasurementsCommand;
@@ -61,6 +62,7 @@ import picocli.CommandLine.UnmatchedArgumentException;
             TrainCommand.class,
             KernelsCommand.class,
             NormsCommand.class,
+            WeightedSumCommand.class,
             AttentionCommand.class,
             FlashCommand.class,
             LeaderboardCommand.class,

@@ -34,6 +34,7 @@ class CommandLineFuzzTest {
             "checkpointing --output",
             "precision --output",
             "norms --output",
+            "weighted-sum --output",
             "attention --output",
             "flash --output",
             "leaderboard --output",

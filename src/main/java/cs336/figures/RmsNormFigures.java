@@ -10,8 +10,9 @@ import tech.tablesaw.api.Row;
 
 /** The figures of the chapter on RMSNorm, from measurements of {@code cs336 norms} and {@code peers/norms.py}. */
 public final class RmsNormFigures {
-    private static final String PASSES = "torch_compile_rmsnorm[rows=50000, implementation=pytorch-eager,"
-            + " pytorch-layernorm, pytorch-rms_norm, rmsnorm-fused, torch-compile";
+    private static final String PASSES =
+            "torch_compile_rmsnorm[rows=50000, synchronize=group, implementation=pytorch-eager,"
+                    + " pytorch-layernorm, pytorch-rms_norm, rmsnorm-fused, torch-compile";
 
     private RmsNormFigures() {}
 

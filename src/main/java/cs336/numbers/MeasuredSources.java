@@ -36,6 +36,7 @@ final class MeasuredSources {
             Map.entry("gradient_checkpointing", concat(STEP, List.of(JAVA + "checkpointing", JAVA + "profile/memory"))),
             Map.entry("mixed_precision", List.of(JAVA + "precision")),
             Map.entry("rmsnorm", NORMS),
+            Map.entry("weighted_sum", concat(NORMS, List.of("kernels/weighted_sum.cu"))),
             Map.entry("pytorch_attention", concat(ATTENTION, List.of(JAVA + "basics/PlainAttention.java"))),
             Map.entry("flash", ATTENTION),
             Map.entry("torch_compile", concat(STEP, COMPILER)),

@@ -99,7 +99,7 @@ public record FsdpPrediction(
     private static final int COPY_ROWS = 50_000;
     private static final int COPY_WIDTH = 8192;
     private static final String COPY = "torch_compile_rmsnorm@h200[rows=" + COPY_ROWS + ", hidden=" + COPY_WIDTH
-            + ", dtype=fp32, implementation=copy, metric=forward].median";
+            + ", dtype=fp32, synchronize=group, implementation=copy, metric=forward].median";
     private static final String NETWORK = "scaling_fit@on-paper[from=all-reduces, metric=%s].median";
 
     /** Bytes that AdamW reads and writes per parameter: gradient, and twice parameter and both moments, in fp32. */

@@ -73,9 +73,8 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
 
         private record MmaTileOnDevice(MmaTile tile, Device device) {}
 
-        static LoadedMmaTile of(MmaProblem problem) {
-            MmaTile tile = problem.tile();
-            Kernel kernel = KERNELS.computeIfAbsent(new MmaTileOnDevice(tile, problem.device), LoadedMmaTile::load);
+        static LoadedMmaTile of(MmaTile tile, Device device) {
+            Kernel kernel = KERNELS.computeIfAbsent(new MmaTileOnDevice(tile, device), LoadedMmaTile::load);
             return new LoadedMmaTile(tile, kernel);
         }
 
@@ -97,6 +96,15 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
     /** @throws IllegalArgumentException if q is not on a GPU from sm_80 on, or its dtype or d is not supported */
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        return forward(q, k, v, causal, Map.of());
+    }
+
+    /**
+     * Returns the same as {@link #forward(Tensor, Tensor, Tensor, boolean)}.
+     *
+     * @param tiles tiles to use instead of those that {@link MmaTileTable} selects
+     */
+    AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal, Map<MmaKernel, MmaTile> tiles) {
         requireSupported(q);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
@@ -110,6 +118,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
             try (var stream = LaunchStream.of(Gpu.of(q).device())) {
                 launch(
                         stream,
+                        tiles,
                         MmaKernel.FORWARD,
                         sizes(queries, keys, causal, scaleLog2),
                         queries,
@@ -125,6 +134,23 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
 
     @Override
     public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        return backward(q, k, v, o, l, dO, causal, Map.of());
+    }
+
+    /**
+     * Returns the same as {@link #backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, boolean)}.
+     *
+     * @param tiles tiles to use instead of those that {@link MmaTileTable} selects
+     */
+    AttentionGradients backward(
+            Tensor q,
+            Tensor k,
+            Tensor v,
+            Tensor o,
+            Tensor l,
+            Tensor dO,
+            boolean causal,
+            Map<MmaKernel, MmaTile> tiles) {
         requireSupported(q);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
@@ -143,8 +169,20 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
             Tensor statistics = Gpu.of(q).empty(2, l.numel());
             Object[] sizes = sizes(queries, keys, causal, scale(q));
             try (var stream = LaunchStream.of(Gpu.of(q).device())) {
-                launch(stream, MmaKernel.QUERIES, sizes, queries, keys, values, outputs, dOut, l, statistics, dQRows);
-                launch(stream, MmaKernel.KEYS, sizes, queries, keys, values, dOut, statistics, dKRows, dVRows);
+                launch(
+                        stream,
+                        tiles,
+                        MmaKernel.QUERIES,
+                        sizes,
+                        queries,
+                        keys,
+                        values,
+                        outputs,
+                        dOut,
+                        l,
+                        statistics,
+                        dQRows);
+                launch(stream, tiles, MmaKernel.KEYS, sizes, queries, keys, values, dOut, statistics, dKRows, dVRows);
             }
             dQRows.copyTo(dQ);
             dKRows.copyTo(dK);
@@ -175,7 +213,12 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
      *
      * @param tensors tensors and {@link HeadRows}, starting with queries and keys
      */
-    private void launch(LaunchStream stream, MmaKernel mmaKernel, Object[] sizes, Object... tensors) {
+    private void launch(
+            LaunchStream stream,
+            Map<MmaKernel, MmaTile> tiles,
+            MmaKernel mmaKernel,
+            Object[] sizes,
+            Object... tensors) {
         HeadRows own = (HeadRows) tensors[mmaKernel == MmaKernel.KEYS ? 1 : 0];
         var problem = new MmaProblem(
                 mmaKernel,
@@ -184,7 +227,9 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
                 own.width(),
                 own.rows() * own.heads(),
                 Gpu.of(own.tensor()).device());
-        LoadedMmaTile loaded = LOADED.computeIfAbsent(problem, LoadedMmaTile::of);
+        LoadedMmaTile loaded = tiles.containsKey(mmaKernel)
+                ? LoadedMmaTile.of(tiles.get(mmaKernel), problem.device)
+                : LOADED.computeIfAbsent(problem, p -> LoadedMmaTile.of(p.tile(), p.device));
         List<Object> arguments = new ArrayList<>();
         for (Object tensor : tensors) {
             arguments.add(tensor instanceof HeadRows rows ? rows.tensor() : tensor);

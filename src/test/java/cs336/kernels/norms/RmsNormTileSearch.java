@@ -1,5 +1,6 @@
 package cs336.kernels.norms;
 
+import cs336.kernels.LaunchTimes;
 import cs336.kernels.norms.RmsNormTile.RmsNormPass;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelCompiler;
@@ -14,7 +15,6 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.cuda.CUDAEvent;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -25,7 +25,6 @@ import org.bytedeco.pytorch.global.torch;
  */
 public final class RmsNormTileSearch {
     private static final int SHOWN = 5;
-    private static final int GROUPS = 5;
     private static final GpuArchitecture HOPPER = GpuArchitecture.parse("sm_90a");
 
     private RmsNormTileSearch() {}
@@ -115,7 +114,7 @@ public final class RmsNormTileSearch {
             Tensor y = torch.empty_like(x);
             RowLayout layout = RowLayout.of(weight, x, dy, y);
             double tensorGb = (double) rows * width * type.bytes() / 1e9;
-            double copyMs = ms(() -> y.copy_(x));
+            double copyMs = LaunchTimes.medianMs(device, () -> y.copy_(x));
             System.out.printf(
                     "%d x %d %s: copy %.4f ms, %.0f GB/s%n", rows, width, type, copyMs, 2e3 * tensorGb / copyMs);
             for (boolean forward : new boolean[] {true, false}) {
@@ -133,7 +132,7 @@ public final class RmsNormTileSearch {
                             System.out.println("  does not fit: " + tile);
                             continue;
                         }
-                        double ms = ms(() -> {
+                        double ms = LaunchTimes.medianMs(device, () -> {
                             if (forward) {
                                 kernels.launchForward(x, weight, y, 1e-5);
                             } else {
@@ -174,30 +173,5 @@ public final class RmsNormTileSearch {
         return KernelCompiler.shared()
                 .compile(KernelSource.named("rmsnorm.cu"), tile.defines(layout), HOPPER)
                 .resources(tile.pass().kernel());
-    }
-
-    /** Returns the median over groups of the time per launch, measured with CUDA events. */
-    private static double ms(Runnable launch) {
-        int launches = 10;
-        double[] ms = new double[GROUPS];
-        try (CUDAEvent begin = new CUDAEvent(0);
-                var end = new CUDAEvent(0)) {
-            for (int i = 0; i < 3; i++) {
-                launch.run();
-            }
-            for (int g = 0; g < GROUPS; g++) {
-                begin.record();
-                for (int i = 0; i < launches; i++) {
-                    try (var scope = MemoryScope.open()) {
-                        launch.run();
-                    }
-                }
-                end.record();
-                end.synchronize();
-                ms[g] = begin.elapsed_time(end) / launches;
-            }
-        }
-        Arrays.sort(ms);
-        return ms[GROUPS / 2];
     }
 }
