@@ -40,7 +40,6 @@ import org.bytedeco.pytorch.global.torch;
  * other one. A line that begins with {@code *} is the table's tile.
  */
 public final class MmaTileSearch {
-    private static final int SHOWN = 6;
     private static final double TOLERANCE = 1e-3; // of the largest element
     private static final int SM_THREADS = 512; // more would leave fewer than 128 registers per thread
     private static final int ALL_REGISTERS_THREADS = 256; // each may have 255 registers, the most of a thread
@@ -209,13 +208,10 @@ public final class MmaTileSearch {
             }
             timed.sort(Comparator.comparingDouble(TimedMmaTile::ms));
             System.out.printf("%s %s %d, %s heads x tokens%n", kernel, gemm, width, size);
-            for (int i = 0; i < timed.size(); i++) {
-                TimedMmaTile t = timed.get(i);
-                if (i < SHOWN || t.tile.equals(chosen) || !t.isCorrect) {
-                    System.out.printf(
-                            "%s %-22s %.4f ms%s%n",
-                            t.tile.equals(chosen) ? "*" : " ", line(t.tile), t.ms, t.isCorrect ? "" : "  WRONG");
-                }
+            for (TimedMmaTile t : timed) {
+                System.out.printf(
+                        "%s %-22s %.4f ms%s%n",
+                        t.tile.equals(chosen) ? "*" : " ", line(t.tile), t.ms, t.isCorrect ? "" : "  WRONG");
             }
             System.out.flush();
         }
