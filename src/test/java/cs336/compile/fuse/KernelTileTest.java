@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.RmsNorm;
 import cs336.compile.fuse.KernelEmitter.EmittedKernel;
-import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
@@ -22,7 +21,6 @@ import cs336.torch.Torch;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Function;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -60,12 +58,13 @@ class KernelTileTest extends ScopedTest {
         }
     }
 
-    private static Partition partition(int rows, int width, DType dtype, Device device) {
+    /** Returns the fused passes of RMSNorm. */
+    static Partition partition(int rows, int width, DType dtype, Device device) {
         Program prepared = FusionPasses.prepare(rmsNorm(rows, width, dtype, device), device);
         return Partition.of(prepared, 2, 1).orElseThrow().fused(device);
     }
 
-    private static List<FusedKernel> kernels(Program program) {
+    static List<FusedKernel> kernels(Program program) {
         return program.operations().stream()
                 .map(Operation::operator)
                 .filter(FusedKernel.class::isInstance)
@@ -117,13 +116,17 @@ class KernelTileTest extends ScopedTest {
                 device);
     }
 
-    private static void assertTilesAgree(FusedKernel kernel, int width, Device device) {
-        Function<Layout, Tensor> random = layout -> torch.rand(layout.shape(), device.options(DType.FLOAT32))
-                .add(new Scalar(0.5))
-                .to(layout.dtype().scalarType());
-        Tensor[] in = kernel.inputs().stream()
-                .map(value -> random.apply(value.layout()))
+    /** Returns positive random inputs of a kernel. */
+    static Tensor[] inputs(FusedKernel kernel, Device device) {
+        return kernel.inputs().stream()
+                .map(value -> torch.rand(value.layout().shape(), device.options(DType.FLOAT32))
+                        .add(new Scalar(0.5))
+                        .to(value.layout().dtype().scalarType()))
                 .toArray(Tensor[]::new);
+    }
+
+    private static void assertTilesAgree(FusedKernel kernel, int width, Device device) {
+        Tensor[] in = inputs(kernel, device);
         Tensor[] expected = kernel.runMembers(in);
         double bound = DType.of(expected[0]) == DType.BFLOAT16 ? 8e-3 : 4e-6;
         for (EmittedKernel form : kernel.candidates()) {
