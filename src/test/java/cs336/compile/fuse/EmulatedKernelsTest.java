@@ -95,7 +95,7 @@ class EmulatedKernelsTest {
         if (result.expected().numel() == 0) {
             return;
         }
-        double bound = dtype == DType.BFLOAT16 ? 1e-2 : dtype == DType.FLOAT16 ? 1e-3 : 2e-6;
+        double bound = dtype == DType.BFLOAT16 ? 1e-2 : dtype == DType.FLOAT16 ? 1e-3 : RandomFunctionTest.BOUND;
         Tensor expected = result.expected().to(DType.FLOAT64.scalarType());
         double scale = expected.abs().max().item_double() + 1e-30;
         double error = result.got()
