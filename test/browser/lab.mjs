@@ -4,6 +4,7 @@ export class Lab {
   static outputs = '.jp-OutputArea-output';
   static errors = '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"]';
   static editor = '.jp-CodeCell .cm-content';
+  static code = '.jp-CodeCell .cm-scroller';
   static completions = '.jp-Completer .jp-Completer-item';
   static tooltip = '.jp-Tooltip';
   static serverClass = 'ServerApp';
