@@ -36,6 +36,14 @@ export class Lab {
     }
   }
 
+  /** Switches the theme by the menu, and returns the time it took in milliseconds. */
+  async theme(name, light) {
+    const begin = Date.now();
+    await this.menu('Settings', 'Theme', name);
+    await this.page.waitForFunction(wanted => document.body.dataset.jpThemeLight === wanted, light);
+    return Date.now() - begin;
+  }
+
   async runAll() {
     await this.menu('Run', 'Run All Cells');
   }

@@ -593,19 +593,14 @@ async function dark() {
     return;
   }
   const frontEnd = await open(file);
-  // What the menu "Theme" does, except for the toolbars: their design tokens recurse without end in the bundled JupyterLab.
-  await frontEnd.page.evaluate(() => new Promise((resolve, reject) => {
-    const light = document.querySelector('link[href*="theme-light-extension"]');
-    const dark = light.cloneNode();
-    Object.assign(dark, { onload: resolve, onerror: reject, href: light.href.replace('theme-light', 'theme-dark') });
-    light.replaceWith(dark);
-    document.body.dataset.jpThemeLight = 'false';
-  }));
+  const time = await frontEnd.theme('JupyterLab Dark', 'false');
+  check('dark theme: the menu switches to it within 10 s', time < 10_000, `${time} ms`);
   const background = await frontEnd.page.locator('.jp-Notebook').evaluate(e => getComputedStyle(e).backgroundColor);
   check('dark theme: it is dark', background.match(/\d+/g).slice(0, 3).every(part => part < 60), background);
   const filtered = await frontEnd.page.locator(`${FrontEnd.outputs} .cs336-figure`).evaluateAll(all => all.every(f => getComputedStyle(f).filter !== 'none'));
   check('dark theme: figures are dark', filtered);
   await screenshots(frontEnd, 'dark-08');
+  await frontEnd.theme('JupyterLab Light', 'true'); // the settings of the next run
   await close(frontEnd);
 }
 
