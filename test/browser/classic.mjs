@@ -4,6 +4,7 @@ export class Classic {
   static outputs = '.output_area > *:not(.prompt)';
   static errors = '.output_error';
   static editor = '.code_cell .CodeMirror';
+  static code = '.code_cell .CodeMirror-hscrollbar';
   static completions = '#complete option, #complete .introspection';
   static tooltip = '#tooltip:visible';
   static serverClass = 'NotebookApp';

@@ -4,6 +4,7 @@ export class Lab {
   static outputs = '.jp-OutputArea-output';
   static errors = '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"]';
   static editor = '.jp-CodeCell .cm-content';
+  static code = '.jp-CodeCell .cm-scroller';
   static completions = '.jp-Completer .jp-Completer-item';
   static tooltip = '.jp-Tooltip';
   static serverClass = 'ServerApp';
@@ -33,6 +34,14 @@ export class Lab {
       await entry.hover();
       await entry.click();
     }
+  }
+
+  /** Switches the theme by the menu, and returns the time it took in milliseconds. */
+  async theme(name, light) {
+    const begin = Date.now();
+    await this.menu('Settings', 'Theme', name);
+    await this.page.waitForFunction(wanted => document.body.dataset.jpThemeLight === wanted, light);
+    return Date.now() - begin;
   }
 
   async runAll() {

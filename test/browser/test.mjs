@@ -386,7 +386,7 @@ async function notebook(prefix) {
 
 /** Checks that tables are tables, and that figures lie within their cells. */
 async function look(frontEnd, what) {
-  const seen = await frontEnd.page.evaluate(({ outputs }) => {
+  const seen = await frontEnd.page.evaluate(({ outputs, code }) => {
     const areas = [...document.querySelectorAll(outputs)];
     const tables = areas.flatMap(area => [...area.querySelectorAll('table')].map(table => ({ area, table })));
     const figures = areas.flatMap(area => [...area.querySelectorAll('img, svg, iframe')]
@@ -400,6 +400,7 @@ async function look(frontEnd, what) {
     });
     const empty = figures.filter(({ figure }) => figure.getBoundingClientRect().height < 40
       || (figure.tagName === 'IMG' && (!figure.complete || figure.naturalWidth === 0)));
+    const wideCode = [...document.querySelectorAll(code)].filter(editor => editor.scrollWidth > editor.clientWidth + 1);
     const wide = areas.filter(area => area.scrollWidth > area.clientWidth + 1);
     return {
       tables: tables.length,
@@ -408,9 +409,11 @@ async function look(frontEnd, what) {
       figures: figures.length,
       cut: cut.map(({ figure }) => figure.alt || figure.title || figure.tagName),
       empty: empty.map(({ figure }) => figure.alt || figure.title || figure.tagName),
+      wideCode: wideCode.map(editor => editor.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
       wide: wide.map(area => area.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
     };
-  }, { outputs: FrontEnd.outputs });
+  }, { outputs: FrontEnd.outputs, code: FrontEnd.code });
+  check(`${what}: no code scrolls sideways`, seen.wideCode.length === 0, seen.wideCode.join(' | '));
   check(`${what}: tables are rendered`, seen.bad === 0 && seen.raw === 0, `${seen.tables} tables`);
   check(`${what}: figures are shown`, seen.empty.length === 0, `${seen.figures} figures ${seen.empty.join(' | ')}`.trim());
   check(`${what}: figures are not cut off`, seen.cut.length === 0, seen.cut.join(' | '));
@@ -462,11 +465,15 @@ async function flameGraph(frontEnd) {
   const widths = () => graph.locator('#live rect').evaluateAll(all => all.map(rect => Math.round(rect.getBoundingClientRect().width)));
   const said = () => graph.locator('svg > g').last().innerHTML();
   const before = { widths: await widths(), said: await said() };
-  await graph.locator('#live g').nth(3).hover();
+  const whole = before.widths[0];
+  const narrow = before.widths.findIndex(width => width > 20 && width < 0.8 * whole);
+  await graph.locator('#live g').nth(narrow).hover();
   check('02: the flame graph names the frame under the pointer', await said() !== before.said);
-  await graph.locator('#live g').nth(3).click();
+  await graph.locator('#live g').nth(narrow).click();
+  // The frame and those that called it are now as wide as the whole graph.
+  const full = all => all.filter(width => width >= whole - 1).length;
   const zoomed = await widths();
-  check('02: a click on a frame zooms in', zoomed[3] > before.widths[3], `${before.widths[3]} → ${zoomed[3]} px`);
+  check('02: a click on a frame zooms in', full(zoomed) > full(before.widths), `${before.widths[narrow]} px, then ${full(zoomed)} frames of ${whole} px`);
   await graph.locator('input').fill('linear');
   const colours = await graph.locator('#live rect').evaluateAll(all => new Set(all.map(rect => rect.getAttribute('fill'))).size);
   check('02: a search marks frames', colours > 1 && await said() !== before.said, `${colours} colours`);
@@ -586,19 +593,14 @@ async function dark() {
     return;
   }
   const frontEnd = await open(file);
-  // What the menu "Theme" does, except for the toolbars: their design tokens recurse without end in the bundled JupyterLab.
-  await frontEnd.page.evaluate(() => new Promise((resolve, reject) => {
-    const light = document.querySelector('link[href*="theme-light-extension"]');
-    const dark = light.cloneNode();
-    Object.assign(dark, { onload: resolve, onerror: reject, href: light.href.replace('theme-light', 'theme-dark') });
-    light.replaceWith(dark);
-    document.body.dataset.jpThemeLight = 'false';
-  }));
+  const time = await frontEnd.theme('JupyterLab Dark', 'false');
+  check('dark theme: the menu switches to it within 10 s', time < 10_000, `${time} ms`);
   const background = await frontEnd.page.locator('.jp-Notebook').evaluate(e => getComputedStyle(e).backgroundColor);
   check('dark theme: it is dark', background.match(/\d+/g).slice(0, 3).every(part => part < 60), background);
   const filtered = await frontEnd.page.locator(`${FrontEnd.outputs} .cs336-figure`).evaluateAll(all => all.every(f => getComputedStyle(f).filter !== 'none'));
   check('dark theme: figures are dark', filtered);
   await screenshots(frontEnd, 'dark-08');
+  await frontEnd.theme('JupyterLab Light', 'true'); // the settings of the next run
   await close(frontEnd);
 }
 

@@ -4,6 +4,7 @@ import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.sli
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import com.tngtech.archunit.core.domain.Dependency;
+import com.tngtech.archunit.core.domain.JavaAccess;
 import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ImportOption;
@@ -24,6 +25,25 @@ import java.util.stream.Collectors;
 class ArchitectureTest {
     private static final int MOST_FILES = 40;
     private static final Map<String, Set<String>> MAY_USE = mayUse();
+
+    /** What Gson has since 2.8.6. */
+    private static final Set<String> OF_NEWER_GSON = Set.of(
+            "JsonParser.parseReader",
+            "JsonParser.parseString",
+            "JsonArray.asList",
+            "JsonArray.isEmpty",
+            "JsonObject.asMap",
+            "JsonObject.isEmpty",
+            "JsonReader.setStrictness",
+            "JsonReader.setNestingLimit",
+            "JsonWriter.setStrictness",
+            "JsonWriter.setFormattingStyle",
+            "GsonBuilder.setStrictness",
+            "GsonBuilder.setObjectToNumberStrategy",
+            "GsonBuilder.setNumberToNumberStrategy",
+            "GsonBuilder.addReflectionAccessFilter",
+            "GsonBuilder.disableJdkUnsafe",
+            "GsonBuilder.setFormattingStyle");
 
     private static Map<String, Set<String>> mayUse() {
         var direct = new LinkedHashMap<String, List<String>>();
@@ -105,6 +125,22 @@ class ArchitectureTest {
             }
         }
         assertEquals(Set.of(), forbidden);
+    }
+
+    /** Gson 2.8.5, which is a part of IJava, comes before this project's on the class path there. */
+    @ArchTest
+    static void theGsonOfIJavaSuffices(JavaClasses classes) {
+        var newer = new TreeSet<String>();
+        for (JavaClass type : classes) {
+            for (JavaAccess<?> access : type.getAccessesFromSelf()) {
+                JavaClass owner = access.getTargetOwner();
+                boolean isGson = owner.getPackageName().startsWith("com.google.gson");
+                if (isGson && OF_NEWER_GSON.contains(owner.getSimpleName() + "." + access.getName())) {
+                    newer.add(access.getDescription());
+                }
+            }
+        }
+        assertEquals(Set.of(), newer);
     }
 
     @ArchTest

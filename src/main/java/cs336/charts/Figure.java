@@ -30,6 +30,7 @@ public final class Figure {
     private final int width;
     private final int height;
     private final List<Chart<?, ?>> panels;
+    private final String origin;
 
     /**
      * Creates a figure of the given panels, left to right.
@@ -42,6 +43,11 @@ public final class Figure {
      * @throws IllegalArgumentException if an argument is outside these limits or the description is blank
      */
     public Figure(String name, String description, int width, int height, List<? extends Chart<?, ?>> panels) {
+        this(name, description, width, height, panels, "");
+    }
+
+    private Figure(
+            String name, String description, int width, int height, List<? extends Chart<?, ?>> panels, String origin) {
         if (!name.matches("[a-z0-9]+(-[a-z0-9]+)*")) {
             throw new IllegalArgumentException(
                     "name \"" + name + "\" must consist of lower-case letters, digits and single hyphens");
@@ -62,6 +68,7 @@ public final class Figure {
         this.width = width;
         this.height = height;
         this.panels = List.copyOf(panels);
+        this.origin = origin;
     }
 
     /** Returns a figure of one XChart chart, whose width and height are in drawing units of half a pixel. */
@@ -72,6 +79,14 @@ public final class Figure {
                 chart.getWidth() / ChartStyle.UNITS,
                 chart.getHeight() / ChartStyle.UNITS,
                 List.of(chart));
+    }
+
+    /**
+     * Returns this figure with the machines and commits of the measurements from which it was drawn, one line for each
+     * machine. Hover texts end with them.
+     */
+    public Figure withOrigin(String machinesAndCommits) {
+        return new Figure(name, description, width, height, panels, machinesAndCommits);
     }
 
     /** Returns the file name without extension. */
@@ -137,7 +152,7 @@ public final class Figure {
 
     /** Returns the texts that a browser shows at the marks of the figure. */
     public HoverTexts hoverTexts() {
-        var texts = new HoverTexts(width * ChartStyle.UNITS, height * ChartStyle.UNITS);
+        var texts = new HoverTexts(width * ChartStyle.UNITS, height * ChartStyle.UNITS, origin);
         Graphics2D g = new BufferedImage(1, 1, BufferedImage.TYPE_INT_RGB).createGraphics();
         try {
             texts.collectFrom(g);

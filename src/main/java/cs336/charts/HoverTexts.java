@@ -30,6 +30,7 @@ public final class HoverTexts {
 
     private final double width;
     private final double height;
+    private final String source;
     private final List<HoverText> texts = new ArrayList<>();
     private final List<PlotAxes> axes = new ArrayList<>();
 
@@ -63,10 +64,12 @@ public final class HoverTexts {
      *
      * @param width width of the figure in drawing units
      * @param height height of the figure in drawing units
+     * @param origin machines and commits with which each text ends; empty for none
      */
-    HoverTexts(double width, double height) {
+    HoverTexts(double width, double height, String origin) {
         this.width = width;
         this.height = height;
+        source = origin.isEmpty() ? "" : "\nsource: " + origin;
     }
 
     /** Makes the panels that are painted with these graphics add their texts. */
@@ -128,7 +131,9 @@ public final class HoverTexts {
 
     /** Returns the texts, from back to front. */
     public List<HoverText> texts() {
-        return List.copyOf(texts);
+        return texts.stream()
+                .map(text -> new HoverText(text.x, text.y, text.width, text.height, text.text + source))
+                .toList();
     }
 
     /** Returns the texts and the script that shows them and zooms, for an element of class {@code cs336-live}. */
@@ -140,6 +145,7 @@ public final class HoverTexts {
         var data = new LinkedHashMap<String, Object>(); // always in the same order
         data.put("marks", marks);
         data.put("axes", axes.stream().map(PlotAxes::json).toList());
+        data.put("source", source);
         // Gson escapes "<", so that no text ends the script.
         return "<script type=\"application/json\">" + GSON.toJson(data) + "</script>\n<script>\n" + SCRIPT
                 + "</script>\n";

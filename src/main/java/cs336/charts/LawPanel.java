@@ -24,7 +24,6 @@ public final class LawPanel extends XYChart {
     private final List<XYSeries> points = new ArrayList<>();
     private final List<CurveLabel> labels = new ArrayList<>();
     private final String yTitle;
-    private String origin = "";
 
     private record Band(Color color, double[] x, double[] low, double[] high) {}
 
@@ -38,12 +37,6 @@ public final class LawPanel extends XYChart {
         this.yTitle = yTitle;
         Plot.applyStyle(this, range, yTitle);
         scale.applyTo(getStyler());
-    }
-
-    /** Sets the machines and commits that hover texts name as the source of the values, see {@link Plot#origin}. */
-    public LawPanel origin(String machinesAndCommits) {
-        origin = machinesAndCommits;
-        return this;
     }
 
     /** Adds a line without markers. */
@@ -117,8 +110,7 @@ public final class LawPanel extends XYChart {
 
     private String hoverText(String name, double x, double y) {
         return name + "\n" + frame.xTitle() + ": " + ChartStyle.rounded(x) + "\n"
-                + (yTitle.isEmpty() ? "" : yTitle + ": ") + ChartStyle.rounded(y)
-                + (origin.isEmpty() ? "" : "\nsource: " + origin);
+                + (yTitle.isEmpty() ? "" : yTitle + ": ") + ChartStyle.rounded(y);
     }
 
     private void paintLabel(Graphics2D g, CurveLabel label) {

@@ -151,8 +151,8 @@ public final class Plot {
     }
 
     /**
-     * Sets the machines and commits of the measurements from which the table was computed, one line for each machine.
-     * Hover texts end with them. A table of measurements names them in its columns {@code device} and {@code commit}.
+     * Sets the machines and commits of the measurements from which the table was computed, see
+     * {@link Figure#withOrigin}. A table of measurements names them in its columns {@code device} and {@code commit}.
      */
     public Plot origin(String machinesAndCommits) {
         origin = machinesAndCommits;
@@ -206,7 +206,7 @@ public final class Plot {
                             ? bars(panelNames, i, seriesNames, points, range, w)
                             : lines(panelNames, i, seriesNames, points, range));
         }
-        return new Figure(name, description, w, h, charts);
+        return new Figure(name, description, w, h, charts).withOrigin(origin);
     }
 
     private void requireGlyphs(List<String> panelNames, List<String> seriesNames) {
@@ -269,7 +269,6 @@ public final class Plot {
         lines.add(joined(": ", yTitle, joined(" ", ChartStyle.rounded(number(row, y)), deviation)));
         lines.add(joined(
                 ", ", measured(row, "device", ""), measured(row, "commit", "commit "), measured(row, "date", "")));
-        lines.add(origin.isEmpty() ? "" : "source: " + origin);
         return joined("\n", lines.toArray(String[]::new));
     }
 

@@ -176,6 +176,25 @@ public final class DataParallelFigures {
                         "Computation and communication during one training step on each rank, " + mode);
     }
 
+    /**
+     * Plots the timeline of a measured step of the xl model on both of two GPUs, from its stored traces.
+     *
+     * @param mode mode of gradient synchronization, such as {@code bucketed}
+     * @param bucketMb bucket size in MB (10⁶ bytes); 0 without buckets
+     * @param context tokens of a sequence
+     * @throws IOException if a trace cannot be read
+     */
+    public static Figure timeline(MeasurementQuery measurements, String mode, int bucketMb, int context)
+            throws IOException {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
+        numbers.select(
+                "ddp_benchmarking_overlap[size=xl, processes=2, mode=%s, bucket_mb=%d, context=%d, metric=communication]"
+                        .formatted(mode, bucketMb, context));
+        String label =
+                mode + (bucketMb == 0 ? "" : "-" + bucketMb + "mb") + (context == 128 ? "" : "-" + context + "-tokens");
+        return timeline(measurements.folder().resolve("ddp"), label, 2).withOrigin(numbers.origin());
+    }
+
     private static double median(MeasurementQuery numbers, String selection) {
         return numbers.quantity(selection + ".median").value();
     }

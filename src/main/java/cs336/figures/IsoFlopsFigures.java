@@ -162,17 +162,17 @@ public final class IsoFlopsFigures {
             boolean first = panels.isEmpty();
             var frame = new Frame(title(method), true, legend, first, "compute budget C (FLOP)");
             var panel = new LawPanel(frame, scale, range, first ? size.title : "");
-            panels.add(
-                    draw(panel, numbers, runs, method, size, reference, label).origin(numbers.origin()));
+            panels.add(draw(panel, numbers, runs, method, size, reference, label));
         }
         return new Figure(
-                name,
-                "Compute-optimal " + size.title
-                        + " over the compute budget to 1e24 FLOP by three methods, each with the minima"
-                        + " it found, its law and the law's 95 % interval, next to " + label,
-                width,
-                380,
-                panels);
+                        name,
+                        "Compute-optimal " + size.title
+                                + " over the compute budget to 1e24 FLOP by three methods, each with the minima"
+                                + " it found, its law and the law's 95 % interval, next to " + label,
+                        width,
+                        380,
+                        panels)
+                .withOrigin(numbers.origin());
     }
 
     private static LawPanel draw(

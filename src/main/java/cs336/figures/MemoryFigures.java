@@ -23,40 +23,44 @@ public final class MemoryFigures {
     private record PeakMemoryBar(String size, String pass, String series, double gb) {}
 
     /**
-     * Plots the memory of forward passes of the 2.7B model without and with a graph, above that of the parameters.
-     *
-     * @param timelines folder of the stored timelines
+     * Plots the memory of forward passes of the 2.7B model without and with a graph, above that of the parameters, from
+     * stored timelines.
      */
-    public static Figure forward(Path timelines, int context) {
+    public static Figure forward(MeasurementQuery measurements, int context) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("no autograd graph", read(timelines.resolve("2.7B-" + context + "-fp32-forward")));
-        byTitle.put("autograd graph kept", read(timelines.resolve("2.7B-" + context + "-fp32-forward-graph")));
+        byTitle.put("no autograd graph", timeline(numbers, context, "fp32", "forward"));
+        byTitle.put("autograd graph kept", timeline(numbers, context, "fp32", "forward-graph"));
         return MemoryTimelineChart.aboveParameters(
-                byTitle,
-                "memory-forward",
-                "Memory above the parameters by category during two forward passes of the 2.7B model, batch 4, context "
-                        + context
-                        + ", fp32: without an autograd graph a comb with one tooth per layer, with the graph a"
-                        + " staircase");
+                        byTitle,
+                        "memory-forward",
+                        "Memory above the parameters by category during two forward passes of the 2.7B model, batch 4, context "
+                                + context
+                                + ", fp32: without an autograd graph a comb with one tooth per layer, with the graph a"
+                                + " staircase")
+                .withOrigin(numbers.origin());
     }
 
-    /**
-     * Plots the memory of two training steps of the 2.7B model in fp32 and under autocast.
-     *
-     * @param timelines folder of the stored timelines
-     */
-    public static Figure steps(Path timelines, int context) {
+    /** Plots the memory of two training steps of the 2.7B model in fp32 and under autocast, from stored timelines. */
+    public static Figure steps(MeasurementQuery measurements, int context) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("fp32", read(timelines.resolve("2.7B-" + context + "-fp32-step")));
-        byTitle.put("bf16 autocast", read(timelines.resolve("2.7B-" + context + "-bf16-step")));
+        byTitle.put("fp32", timeline(numbers, context, "fp32", "step"));
+        byTitle.put("bf16 autocast", timeline(numbers, context, "bf16", "step"));
         return MemoryTimelineChart.of(
-                byTitle,
-                "memory-steps",
-                "Memory in use by category during the first two training steps of the 2.7B model, batch 4, context "
-                        + context + ", in fp32 and under autocast to bf16");
+                        byTitle,
+                        "memory-steps",
+                        "Memory in use by category during the first two training steps of the 2.7B model, batch 4, context "
+                                + context + ", in fp32 and under autocast to bf16")
+                .withOrigin(numbers.origin());
     }
 
-    private static MemoryTimeline read(Path folder) {
+    /** Returns a stored timeline of the 2.7B model, and counts the row of its peak as used. */
+    private static MemoryTimeline timeline(MeasurementQuery numbers, int context, String dtype, String pass) {
+        numbers.select(
+                "memory_profiling[year=2025, implementation=plain, size=2.7B, context=%d, dtype=%s, pass=%s, metric=peak-memory]"
+                        .formatted(context, dtype, pass));
+        Path folder = numbers.folder().resolve("memory/2.7B-%d-%s-%s".formatted(context, dtype, pass));
         try {
             return MemoryTimeline.read(folder.resolve("timeline.csv"));
         } catch (IOException e) {

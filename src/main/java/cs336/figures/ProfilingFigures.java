@@ -7,6 +7,7 @@ import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.profile.FlameGraph;
 import cs336.profile.FoldedStacks;
+import cs336.profile.ProfileWorkload;
 import cs336.profile.Timeline;
 import cs336.profile.Trace;
 import java.io.IOException;
@@ -20,6 +21,11 @@ import tech.tablesaw.api.Row;
 public final class ProfilingFigures {
     private static final List<String> KINDS = List.of("matmul", "elementwise", "reduction", "softmax", "copy");
     private static final String OF_CASE = "profiling[year=2025, implementation=plain, ";
+
+    /** The cases of the stored stacks and of the stored trace. */
+    private static final String STACKS_CASE = "year=2024, size=xl, batch=16, context=128, dtype=fp32, pass=forward";
+
+    private static final String TRACE_CASE = "year=2025, size=small, batch=4, context=128, dtype=fp32, pass=forward";
 
     private ProfilingFigures() {}
 
@@ -126,25 +132,24 @@ public final class ProfilingFigures {
     }
 
     /**
-     * Plots the flame graph of GPU time in a forward pass of the 2024 xl model.
+     * Plots the flame graph of GPU time in a forward pass of the 2024 xl model, from its stored stacks.
      *
-     * @param stacks file of the folded stacks
-     * @throws IOException if the file cannot be read
+     * @throws IOException if the stacks cannot be read
      */
-    public static FlameGraph flameGraph(Path stacks) throws IOException {
-        return FlameGraph.of(FoldedStacks.read(stacks))
-                .title("Forward pass of the 2024 xl model, batch 16, context 128, fp32: GPU time");
+    public static FlameGraph flameGraph(MeasurementQuery measurements) throws IOException {
+        return FlameGraph.of(stacks(measurements))
+                .title("Forward pass of the 2024 xl model, batch 16, context 128, fp32: GPU time")
+                .origin(origin(measurements, STACKS_CASE));
     }
 
     /**
      * Plots the flame graph of one layer of that pass.
      *
-     * @param stacks file of the folded stacks
      * @param layer name of the layer, such as {@code layers.3}
-     * @throws IOException if the file cannot be read
+     * @throws IOException if the stacks cannot be read
      */
-    public static Figure layer(Path stacks, String layer) throws IOException {
-        List<FoldedStacks.Stack> inside = FoldedStacks.read(stacks).stacks().stream()
+    public static Figure layer(MeasurementQuery measurements, String layer) throws IOException {
+        List<FoldedStacks.Stack> inside = stacks(measurements).stacks().stream()
                 .filter(stack -> stack.frames().contains(layer))
                 .map(stack -> new FoldedStacks.Stack(
                         stack.frames()
@@ -155,23 +160,42 @@ public final class ProfilingFigures {
                 .toList();
         return FlameGraph.of(FoldedStacks.of(inside))
                 .title("One of its layers")
+                .origin(origin(measurements, STACKS_CASE))
                 .figure(
                         "profiling-flame-graph-layer",
                         "Flame graph of one layer of a forward pass of the 2024 xl model, batch 16, context 128, fp32: GPU time");
     }
 
+    private static FoldedStacks stacks(MeasurementQuery measurements) throws IOException {
+        return FoldedStacks.read(measurements
+                .folder()
+                .resolve("profiling/2024-xl-128-fp32-forward")
+                .resolve(ProfileWorkload.STACKS));
+    }
+
     /**
-     * Plots the timeline of host and GPU in one layer of a forward pass of the small model.
+     * Plots the timeline of host and GPU in one layer of a forward pass of the small model, from its stored trace.
      *
-     * @param trace file of the trace
-     * @throws IOException if the file cannot be read
+     * @throws IOException if the trace cannot be read
      */
-    public static Figure timeline(Path trace) throws IOException {
+    public static Figure timeline(MeasurementQuery measurements) throws IOException {
+        Path trace = measurements
+                .folder()
+                .resolve("profiling/small-128-fp32-forward")
+                .resolve(ProfileWorkload.TRACE);
         return Timeline.of(Trace.read(trace))
                 .during("layers.1", -1)
                 .figure(
                         "profiling-timeline",
                         "Ranges of the host and kernels of the GPU in one layer of a forward pass of the small model, context"
-                                + " 128, fp32");
+                                + " 128, fp32")
+                .withOrigin(origin(measurements, TRACE_CASE));
+    }
+
+    /** Returns the machine and commit of a profile, which the rows of its case name. */
+    private static String origin(MeasurementQuery measurements, String profiled) {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
+        numbers.select("profiling[implementation=plain, " + profiled + ", metric=profiled]");
+        return numbers.origin();
     }
 }

@@ -3,6 +3,7 @@ package cs336.figures;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.charts.Plot;
+import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.profile.Timeline.Bar;
 import cs336.profile.Timeline.Lane;
@@ -129,12 +130,10 @@ public final class ScalingFigures {
         return times;
     }
 
-    /**
-     * Plots the {@link #communicationTimes} of each mode.
-     *
-     * @param predictions {@link ScaleOutStudy#predictions}
-     */
-    public static Figure predicted(Table predictions) {
+    /** Plots the {@link #communicationTimes} of each mode. */
+    public static Figure predicted(ScaleOutStudy scaling) {
+        MeasurementQuery numbers = scaling.numbers().withOwnOrigin();
+        Table predictions = new ScaleOutStudy(numbers).predictions();
         var bars = new ArrayList<CommunicationBar>();
         for (CommunicationTime time : communicationTimes(predictions)) {
             String mode = time.bucketMb == 0 ? time.mode : "%.0f MB".formatted(time.bucketMb);
@@ -146,6 +145,7 @@ public final class ScalingFigures {
                 .y("ms", "time added to a step (ms)")
                 .by("series")
                 .size(860, 340)
+                .origin(numbers.origin())
                 .figure(
                         "scaling-predicted",
                         "Time that gradient communication adds to a training step of the xl model on four H200s, as measured and as"
@@ -153,12 +153,10 @@ public final class ScalingFigures {
                                 + " buckets");
     }
 
-    /**
-     * Plots the simulated step time of the xl model by number of devices.
-     *
-     * @param curves {@link ScaleOutStudy#curves}
-     */
-    public static Figure steps(Table curves) {
+    /** Plots the simulated step time of the xl model by number of devices. */
+    public static Figure steps(ScaleOutStudy scaling) {
+        MeasurementQuery numbers = scaling.numbers().withOwnOrigin();
+        Table curves = new ScaleOutStudy(numbers).curves();
         return named(Charts.line(curves.where(curves.stringColumn("model").isEqualTo("xl"))))
                 .x("devices", "devices")
                 .y("step (ms)", "step (ms)")
@@ -166,6 +164,7 @@ public final class ScalingFigures {
                 .log2X()
                 .logY()
                 .size(860, 400)
+                .origin(numbers.origin())
                 .figure(
                         "scaling-steps",
                         "Simulated time of a training step of the xl model over 8 to 16,384 H200s, "
@@ -174,12 +173,10 @@ public final class ScalingFigures {
                                 + " them");
     }
 
-    /**
-     * Plots the percentage of a step that is forward and backward pass by number of devices, for both models.
-     *
-     * @param curves {@link ScaleOutStudy#curves}
-     */
-    public static Figure useful(Table curves) {
+    /** Plots the percentage of a step that is forward and backward pass by number of devices, for both models. */
+    public static Figure useful(ScaleOutStudy scaling) {
+        MeasurementQuery numbers = scaling.numbers().withOwnOrigin();
+        Table curves = new ScaleOutStudy(numbers).curves();
         return named(Charts.line(curves.where(curves.stringColumn("strategy").isNotEqualTo("ddp-flat"))))
                 .x("devices", "devices")
                 .y("forward and backward (%)", "forward and backward pass, % of the step")
@@ -189,6 +186,7 @@ public final class ScalingFigures {
                 .rename("XXL", "XXL, bf16, " + ScaleOutStudy.LARGE_TOKENS + " per GPU")
                 .log2X()
                 .size(1000, 400)
+                .origin(numbers.origin())
                 .figure(
                         "scaling-useful",
                         "Percentage of a simulated training step that is forward and backward pass, over 8 to 16,384 H200s, for"

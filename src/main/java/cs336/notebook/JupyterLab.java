@@ -41,8 +41,9 @@ record JupyterLab(List<Path> path, Path home) {
         Path lab = find("jupyter-lab");
         Path notebook = lab == null ? find("jupyter-notebook") : null;
         if (lab == null && notebook == null) {
-            throw new IOException("JupyterLab is not installed; install it with 'pip install jupyterlab', or with"
-                    + " 'conda env create -f environment.yml && conda activate cs336'");
+            throw new IOException("JupyterLab is not installed; install it with 'pip install jupyterlab' ('pipx install"
+                    + " jupyterlab' if pip refuses to), or with 'conda env create -f environment.yml && conda activate"
+                    + " cs336'");
         }
         if (lab != null) {
             return List.of(lab.toString(), "--ServerApp.root_dir=" + root, "--LabApp.default_url=/lab/tree/" + page);

@@ -6,7 +6,6 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
-import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
 import com.google.gson.stream.JsonWriter;
 import cs336.bench.WholeFile;
@@ -21,6 +20,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 
 /** A notebook file in Jupyter's format, version 4. */
 final class Notebook {
@@ -54,8 +54,8 @@ final class Notebook {
     static Notebook read(Path file) throws IOException {
         String problem = ": it has no cells or no nbformat";
         try {
-            JsonElement json = JsonParser.parseString(Files.readString(file));
-            if (json.isJsonNull()) {
+            JsonElement json = GSON.fromJson(Files.readString(file), JsonElement.class);
+            if (json == null) {
                 throw new JsonParseException("the file is empty");
             }
             JsonObject notebook = json.getAsJsonObject();
@@ -119,7 +119,8 @@ final class Notebook {
     }
 
     private static boolean isList(JsonElement element, Predicate<JsonElement> ofWhat) {
-        return element instanceof JsonArray list && list.asList().stream().allMatch(ofWhat);
+        return element instanceof JsonArray list
+                && StreamSupport.stream(list.spliterator(), false).allMatch(ofWhat);
     }
 
     /** Returns the notebook files of a folder in alphabetical order; none if the folder does not exist. */
@@ -185,7 +186,7 @@ final class Notebook {
                 cell.json.getAsJsonObject("metadata").keySet().removeAll(SAVED_BY_JUPYTER);
             }
         }
-        json.add("metadata", JsonParser.parseString(METADATA));
+        json.add("metadata", GSON.fromJson(METADATA, JsonObject.class));
         var text = new StringWriter();
         try (JsonWriter writer = GSON.newJsonWriter(text)) {
             writer.setIndent(" ");

@@ -26,7 +26,7 @@ final class RecordedOutputs {
      */
     void add(JsonObject output, String displayId) {
         JsonObject last =
-                outputs.isEmpty() ? null : outputs.get(outputs.size() - 1).getAsJsonObject();
+                outputs.size() == 0 ? null : outputs.get(outputs.size() - 1).getAsJsonObject();
         if (last != null && last.has("name") && last.get("name").equals(output.get("name"))) {
             last.addProperty(
                     "text", last.get("text").getAsString() + output.get("text").getAsString());

@@ -42,7 +42,8 @@ import tech.tablesaw.api.Table;
  *       caption.
  * </ul>
  *
- * <p>A case that ran out of memory is shown as its status, a case without a measurement as a dash.
+ * <p>A line that begins with a space continues the line before. A case that ran out of memory is shown as its status, a
+ * case without a measurement as a dash.
  *
  * @param name name for links such as {@code [Table](#table-forward)}; may be empty
  * @param caption caption with the unit, in Markdown
@@ -91,7 +92,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
 
     private static Map<String, String> keys(String block) {
         var keys = new LinkedHashMap<String, String>();
-        for (String line : block.split("\n")) {
+        for (String line : block.replaceAll("\\R +(?=\\S)", " ").split("\n")) {
             int colon = line.indexOf(':');
             if (line.isBlank()) {
                 continue;

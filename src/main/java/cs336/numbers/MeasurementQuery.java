@@ -81,6 +81,11 @@ public final class MeasurementQuery {
         return new MeasurementQuery(folder);
     }
 
+    /** Returns the folder of the measurements, which also contains the machine's stored traces and timelines. */
+    public Path folder() {
+        return folder;
+    }
+
     private static String otherMachines(Path folder) {
         Path parent = folder.toAbsolutePath().getParent();
         if (parent == null || !Files.isDirectory(parent)) {

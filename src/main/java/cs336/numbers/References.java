@@ -1,12 +1,14 @@
 package cs336.numbers;
 
+import java.util.ArrayList;
 import java.util.function.BiFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The replacement of the references in a Markdown text. A reference is between double braces on one line. Code spans
- * and fenced blocks are left unchanged, and {@code \{{} is an escape for two braces.
+ * The replacement of the references in a Markdown text. A reference is between double braces and may continue on the
+ * next lines of its paragraph. Code spans and fenced blocks are left unchanged, and {@code \{{} is an escape for two
+ * braces.
  */
 public final class References {
     private static final Pattern FENCE = Pattern.compile(" {0,3}(`{3,}|~{3,}).*");
@@ -14,13 +16,15 @@ public final class References {
     private References() {}
 
     /**
-     * Returns the text with each reference replaced by its value. Line numbers do not change.
+     * Returns the text with each reference replaced by its value. Line numbers do not change, except that the lines of
+     * a reference become one.
      *
      * @param value returns the value of a reference; it receives the line (from 1) and the text between the braces, or
      *     null if the closing braces are missing. Its exceptions reach the caller.
      */
     public static String replace(String markdown, BiFunction<Integer, String, String> value) {
         String[] lines = markdown.split("\n", -1);
+        var result = new ArrayList<String>();
         String fence = null;
         for (int i = 0; i < lines.length; i++) {
             Matcher opening = FENCE.matcher(lines[i]);
@@ -32,20 +36,31 @@ public final class References {
             } else if (opening.matches()) {
                 fence = opening.group(1);
             } else {
-                lines[i] = line(lines[i], i + 1, value);
+                var text = new StringBuilder();
+                i = replace(lines, i, text, value);
+                result.add(text.toString());
+                continue;
             }
+            result.add(lines[i]);
         }
-        return String.join("\n", lines);
+        return String.join("\n", result);
     }
 
-    private static String line(String line, int number, BiFunction<Integer, String, String> value) {
-        var text = new StringBuilder();
+    /** Appends a line with its references replaced, and returns the index of the last line that it contains. */
+    private static int replace(
+            String[] lines, int first, StringBuilder text, BiFunction<Integer, String, String> value) {
+        String line = lines[first];
+        int last = first;
         int at = 0;
         while (at < line.length()) {
             if (line.startsWith("\\{{", at)) {
                 text.append("{{");
                 at += 3;
             } else if (line.startsWith("{{", at)) {
+                int number = last + 1;
+                while (line.indexOf("}}", at) < 0 && last + 1 < lines.length && !lines[last + 1].isBlank()) {
+                    line += " " + lines[++last].strip();
+                }
                 int end = line.indexOf("}}", at);
                 text.append(value.apply(number, end < 0 ? null : line.substring(at + 2, end)));
                 at = end < 0 ? line.length() : end + 2;
@@ -57,7 +72,7 @@ public final class References {
                 text.append(line.charAt(at++));
             }
         }
-        return text.toString();
+        return last;
     }
 
     /** Returns the end of the code span that starts here, or the end of its backticks if it is not closed. */

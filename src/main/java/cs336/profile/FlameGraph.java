@@ -47,6 +47,7 @@ public final class FlameGraph {
 
     private final FlameNode root;
     private String title = "";
+    private String origin = "";
 
     /** All calls of one name with the same call stack. */
     private static final class FlameNode {
@@ -106,6 +107,12 @@ public final class FlameGraph {
         return this;
     }
 
+    /** Sets the machine and commit of the measurement, which the figure and the interactive SVG document show. */
+    public FlameGraph origin(String machineAndCommit) {
+        origin = machineAndCommit;
+        return this;
+    }
+
     /**
      * Returns the fraction of the total time, 0 to 1, in frames whose name contains a text, ignoring case. Matching
      * frames inside other matching frames do not count again.
@@ -157,7 +164,7 @@ public final class FlameGraph {
 
     private Figure figure(String name, String description, List<FlameFrame> frames) {
         var panel = new FlamePanel(this, frames, name);
-        return new Figure(name, description, FlamePanel.WIDTH, panel.pixels(), List.of(panel));
+        return new Figure(name, description, FlamePanel.WIDTH, panel.pixels(), List.of(panel)).withOrigin(origin);
     }
 
     /** Returns the interactive SVG document. It shows the static picture in viewers that run no scripts. */
@@ -195,6 +202,7 @@ public final class FlameGraph {
             numbers[i] = new long[] {name, frame.depth, frame.value};
         }
         Map<String, Object> data = new LinkedHashMap<>();
+        data.put("origin", origin);
         data.put("unit", UNIT);
         data.put("perUnit", NANOS_PER_MS);
         data.put("look", FlamePanel.style());
@@ -206,15 +214,15 @@ public final class FlameGraph {
     }
 
     /**
-     * Returns the characters that a label may contain: those of the names and ASCII, which the script uses for its own
-     * texts.
+     * Returns the characters that the script writes: those of the names and of the origin, and ASCII for its own texts.
      */
-    private static TreeSet<Integer> characters(List<FlameFrame> frames) {
+    private TreeSet<Integer> characters(List<FlameFrame> frames) {
         var characters = new TreeSet<Integer>();
         for (int c = '!'; c <= '~'; c++) {
             characters.add(c);
         }
         characters.add((int) '…');
+        origin.codePoints().forEach(characters::add);
         frames.forEach(frame -> frame.name.codePoints().forEach(characters::add));
         characters.remove((int) ' ');
         characters.removeIf(c -> !FlamePanel.font().canDisplay(c));
@@ -222,7 +230,7 @@ public final class FlameGraph {
     }
 
     /** Returns the advance width of each character in drawing units. */
-    private static Map<String, Double> advances(List<FlameFrame> frames) {
+    private Map<String, Double> advances(List<FlameFrame> frames) {
         var advances = new TreeMap<String, Double>();
         for (int c : characters(frames)) {
             advances.put(Character.toString(c), Double.valueOf(Figure.twoDecimals(advance(c))));
@@ -236,7 +244,7 @@ public final class FlameGraph {
     }
 
     /** Returns the glyph outlines with which the script draws text, in the font of the static picture. */
-    private static String glyphs(List<FlameFrame> frames) {
+    private String glyphs(List<FlameFrame> frames) {
         Font font = FlamePanel.font();
         var g = new SVGGraphics2D(1, 1);
         g.setGeomDoubleConverter(Figure::twoDecimals);

@@ -1,19 +1,65 @@
 package cs336.torch;
 
+import com.google.gson.Gson;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
-import com.google.gson.JsonParser;
-import com.google.gson.Strictness;
+import com.google.gson.TypeAdapter;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
+import java.io.FilterReader;
 import java.io.IOException;
 import java.io.Reader;
 
-/** A parser of strict JSON (RFC 8259), one document per stream. Unlike Gson's own, it rejects duplicate names. */
+/**
+ * A parser of strict JSON (RFC 8259), one document per stream. Unlike Gson's own, it rejects duplicate names. It needs
+ * only Gson 2.8.5, which is the version in IJava; strictness is a setting of Gson since 2.11 only.
+ */
 public final class StrictJson {
+    private static final TypeAdapter<JsonElement> VALUES = new Gson().getAdapter(JsonElement.class);
+
     private StrictJson() {}
+
+    /** A reader of JSON that rejects what Gson accepts although it is not lenient. */
+    private static final class StrictReader extends FilterReader {
+        private boolean inString;
+        private boolean escaped;
+        private char last;
+
+        StrictReader(Reader json) {
+            super(json);
+        }
+
+        @Override
+        public int read(char[] buffer, int offset, int count) throws IOException {
+            int read = super.read(buffer, offset, count);
+            for (int i = offset; i < offset + read; i++) {
+                require(buffer[i]);
+                last = buffer[i];
+            }
+            return read;
+        }
+
+        private void require(char c) throws IOException {
+            if (!inString) {
+                if (Character.isUpperCase(c) && (c != 'E' || Character.isLetter(last))) {
+                    throw new IOException("unexpected character '" + c + "' outside of a string");
+                }
+                inString = c == '"';
+            } else if (c < ' ') {
+                throw new IOException("a control character in a string is not escaped");
+            } else if (escaped) {
+                if ("\"\\/bfnrtu".indexOf(c) < 0) {
+                    throw new IOException("unknown escape \\" + c);
+                }
+                escaped = false;
+            } else {
+                escaped = c == '\\';
+                inString = c != '"';
+            }
+        }
+    }
 
     /**
      * Parses the document of a stream.
@@ -23,8 +69,7 @@ public final class StrictJson {
      *     text
      */
     public static JsonElement parse(Reader reader, String source) {
-        var json = new JsonReader(reader);
-        json.setStrictness(Strictness.STRICT);
+        var json = new JsonReader(new StrictReader(reader));
         try {
             JsonElement root = element(json);
             if (json.peek() != JsonToken.END_DOCUMENT) {
@@ -61,7 +106,7 @@ public final class StrictJson {
                 return array;
             }
             case STRING, NUMBER, BOOLEAN, NULL -> {
-                return JsonParser.parseReader(json);
+                return VALUES.read(json);
             }
             default -> throw new IOException("unexpected token " + json.peek());
         }

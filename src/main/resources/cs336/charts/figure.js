@@ -2,7 +2,7 @@
 // The axes of the zoomed part have labels of their own, at the edges.
 for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
   box.dataset.ready = "yes";
-  const { marks, axes } = JSON.parse(box.querySelector("script[type='application/json']").textContent);
+  const { marks, axes, source } = JSON.parse(box.querySelector("script[type='application/json']").textContent);
   const picture = box.querySelector("img");
   const add = (element, parent, style) => {
     element.style.cssText = style;
@@ -116,7 +116,7 @@ for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
     const text = textAt(at);
     tip.style.display = text ? "block" : "none";
     if (text) {
-      tip.textContent = text;
+      tip.textContent = text + source;
       tip.style.left = tip.style.top = "0";
       const { offsetWidth: wide, offsetHeight: high } = tip;
       tip.style.left = `${Math.max(0, at.x + 14 + wide <= at.width ? at.x + 14 : at.x - 14 - wide)}px`;

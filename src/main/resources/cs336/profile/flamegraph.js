@@ -75,9 +75,13 @@
     return sum / root.value;
   };
 
+  // The machine and commit of the measurement are at the right end of the line about the frame under the pointer.
+  const originStart = look.width - look.margin - width(data.origin);
+
   const say = text => {
     said.replaceChildren();
-    write(fitted(text, look.width - 2 * look.margin), look.margin, bottom, said);
+    write(data.origin, originStart, bottom, said);
+    write(fitted(text, originStart - 2 * look.margin), look.margin, bottom, said);
   };
 
   const sayState = () => {

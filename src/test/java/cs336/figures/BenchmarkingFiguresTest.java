@@ -1,11 +1,9 @@
 package cs336.figures;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
-import cs336.charts.HoverTexts;
 import cs336.numbers.MeasurementQuery;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,13 +32,7 @@ class BenchmarkingFiguresTest {
 
     @Test
     void everyPointNamesItsMachineAndCommit() throws IOException {
-        for (Figure figure : all()) {
-            for (HoverTexts.HoverText text : figure.hoverTexts().texts()) {
-                assertTrue(
-                        text.text().matches("(?s).*NVIDIA H200, commits? [0-9a-f]{10}\\b.*"),
-                        figure.name() + ": " + text.text());
-            }
-        }
+        MarkOrigins.assertNamed(all());
     }
 
     @Test

@@ -53,6 +53,19 @@ class MeasuredTableTest {
     }
 
     @Test
+    void anIndentedLineContinuesTheLineBefore() {
+        assertEquals("Times of both sizes (ms).", table("""
+                from: timing[implementation=plain, metric=forward,
+                  size=xl, small]
+                rows: size
+                columns: context
+                format: %.1f ms
+                caption: Times
+                    of both sizes.
+                """).caption());
+    }
+
+    @Test
     void labelsReplaceNamesAndValues() {
         String block = """
                 from: timing[implementation=plain, metric=forward, size=xl, small]

@@ -32,9 +32,15 @@ class ReferencesTest {
     }
 
     @Test
+    void aReferenceMayContinueOnTheNextLines() {
+        assertEquals("a <1:x / y> and\n<3:z>.\nb <4:w>", replace("a {{x /\n    y}} and\n{{z}}.\nb {{w}}"));
+        assertEquals("(<1:x / y : %d>)", replace("({{x\n/ y\n: %d}})"));
+    }
+
+    @Test
     void anUnclosedReferenceIsPassedAsNull() {
         var found = new ArrayList<String>();
-        References.replace("a {{x\n}} b", (line, reference) -> {
+        References.replace("a {{x\n\n}} b", (line, reference) -> {
             found.add(line + " " + reference);
             return "";
         });

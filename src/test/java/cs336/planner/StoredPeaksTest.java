@@ -146,16 +146,19 @@ class StoredPeaksTest {
     }
 
     @Test
-    void ninetyFivePercentOfAllPeaksArePredictedWithinFivePercent() {
+    void ninetyEightPercentOfAllPeaksArePredictedWithinFivePercent() {
         List<ComparedPeak> far =
                 measuredPeaks().stream().filter(peak -> !peak.isClose()).toList();
         assertTrue(measuredPeaks().size() > 300, measuredPeaks().size() + " cases");
-        assertTrue(far.size() <= TOLERANCE * measuredPeaks().size(), far.toString());
+        assertTrue(far.size() <= 0.02 * measuredPeaks().size(), far.toString());
     }
 
     /**
-     * The exceptions are fused steps of the small model, and gradients in buckets: how many wait for their bucket
-     * depends on how far the host is ahead of the thread that starts the collectives.
+     * The exceptions are fused cases and gradients in buckets. The peaks of fused fp32 steps with plain attention are
+     * from an earlier version; those with FlashAttention were the same, and are as predicted since they were measured
+     * again. A fused forward pass may return its logits without a copy. How many gradients wait for their bucket
+     * depends on how far the host is ahead of the thread that starts the collectives: 0.5 GB on one of two ranks that
+     * trained xl, and 6 GB on the other.
      */
     @Test
     void everyPeakIsWithinFivePercentExceptFusedStepsAndWaitingGradients() {

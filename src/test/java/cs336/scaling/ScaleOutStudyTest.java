@@ -8,6 +8,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.Project;
 import cs336.charts.Figure;
+import cs336.figures.MarkOrigins;
 import cs336.figures.ScalingFigures;
 import cs336.numbers.MeasurementQuery;
 import cs336.torch.DType;
@@ -164,13 +165,20 @@ class ScaleOutStudyTest {
         assertEquals(drawn(scaling), drawn(scaling));
     }
 
+    @Test
+    void everyMarkNamesTheMeasurementsThatPredictedIt() {
+        var stored = new ScaleOutStudy(MeasurementQuery.of(Project.path("data/measurements/h200-x4")));
+        MarkOrigins.assertNamed(
+                List.of(ScalingFigures.predicted(stored), ScalingFigures.steps(stored), ScalingFigures.useful(stored)));
+    }
+
     private static List<String> drawn(ScaleOutStudy scaling) {
         return List.of(
                         ScalingFigures.memory(),
                         ScalingFigures.batch(),
-                        ScalingFigures.predicted(scaling.predictions()),
-                        ScalingFigures.steps(scaling.curves()),
-                        ScalingFigures.useful(scaling.curves()),
+                        ScalingFigures.predicted(scaling),
+                        ScalingFigures.steps(scaling),
+                        ScalingFigures.useful(scaling),
                         ScalingFigures.timeline(
                                 "a", "b", Map.of("flat", TRUTH.dataParallel(Synchronization.flat(), 8))))
                 .stream()

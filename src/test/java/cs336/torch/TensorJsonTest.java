@@ -182,7 +182,19 @@ class TensorJsonTest extends ScopedTest {
     @CsvSource(
             delimiter = '|',
             quoteCharacter = '`',
-            value = {"{\"a\":NaN}", "{'a':1}", "[1,]", "{\"a\":1} 2", "``", "{\"a\":", "{\"a\":1,\"a\":2}"})
+            value = {
+                "{\"a\":NaN}",
+                "{'a':1}",
+                "[1,]",
+                "{\"a\":1} 2",
+                "``",
+                "{\"a\":",
+                "{\"a\":1,\"a\":2}",
+                "[TRUE]",
+                "[truE]",
+                "[\"\\'\"]",
+                "[\"a\u0001b\"]"
+            })
     void documentsThatAreNotStrictJsonAreRefused(String json) {
         assertThrows(IllegalArgumentException.class, () -> TensorJson.parse(json));
     }
