@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
@@ -230,16 +231,19 @@ public final class ChildJvm implements AutoCloseable {
 
     /**
      * Returns the class path of this JVM with the location of this class, which a Jupyter kernel adds only after its
-     * start.
+     * start. JAR files precede folders, because a class data archive holds only classes of JAR files at the start of
+     * the class path.
      */
-    private static String classPath() {
+    static String classPath() {
         var entries = new ArrayList<Path>();
         for (String entry : System.getProperty("java.class.path").split(File.pathSeparator)) {
             entries.add(Path.of(entry));
         }
         entries.add(origin());
         return entries.stream()
-                .map(entry -> entry.toAbsolutePath().toString())
+                .map(Path::toAbsolutePath)
+                .sorted(Comparator.comparing(Files::isDirectory)) // keeps the order of JAR files and that of folders
+                .map(Path::toString)
                 .distinct()
                 .collect(Collectors.joining(File.pathSeparator));
     }

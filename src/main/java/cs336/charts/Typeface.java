@@ -8,6 +8,9 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Arrays;
+import java.util.stream.Stream;
 
 /**
  * The bundled typefaces: Source Sans 3 for text and charts, Source Code Pro for code, both under the SIL Open Font
@@ -107,18 +110,28 @@ public enum Typeface {
         }
     }
 
+    /**
+     * Writes the fonts into the user's cache, {@code $XDG_CACHE_HOME/cs336/fonts} or {@code ~/.cache/cs336/fonts}, or
+     * into a temporary folder if that cannot be written.
+     */
     private static Path unpack() {
+        String given = System.getenv("XDG_CACHE_HOME");
+        Path caches =
+                given == null || given.isBlank() ? Path.of(System.getProperty("user.home"), ".cache") : Path.of(given);
         try {
-            Path folder = Files.createTempDirectory("cs336-fonts");
+            return unpack(Files.createDirectories(
+                    caches.resolve("cs336").resolve("fonts").toAbsolutePath()));
+        } catch (IOException e) {
+            return unpackIntoTemporaryFolder();
+        }
+    }
+
+    private static Path unpackIntoTemporaryFolder() {
+        try {
+            Path folder = unpack(Files.createTempDirectory("cs336-fonts"));
             folder.toFile().deleteOnExit();
-            for (Typeface face : values()) {
-                write(folder.resolve(face.file + ".ttf"), face.ttf());
-            }
-            boolean linux = System.getProperty("os.name").startsWith("Linux");
-            if (linux && System.getProperty(FONT_CONFIGURATION) == null) {
-                Path configuration = folder.resolve("fontconfig.properties");
-                write(configuration, fontConfiguration(folder).getBytes(StandardCharsets.ISO_8859_1));
-                System.setProperty(FONT_CONFIGURATION, configuration.toString());
+            try (Stream<Path> files = Files.list(folder)) {
+                files.forEach(file -> file.toFile().deleteOnExit());
             }
             return folder;
         } catch (IOException e) {
@@ -126,9 +139,26 @@ public enum Typeface {
         }
     }
 
+    private static Path unpack(Path folder) throws IOException {
+        for (Typeface face : values()) {
+            write(folder.resolve(face.file + ".ttf"), face.ttf());
+        }
+        boolean linux = System.getProperty("os.name").startsWith("Linux");
+        if (linux && System.getProperty(FONT_CONFIGURATION) == null) {
+            Path configuration = folder.resolve("fontconfig.properties");
+            write(configuration, fontConfiguration(folder).getBytes(StandardCharsets.ISO_8859_1));
+            System.setProperty(FONT_CONFIGURATION, configuration.toString());
+        }
+        return folder;
+    }
+
+    /** Replaces a file whose content differs, atomically, as other processes may read it. */
     private static void write(Path path, byte[] content) throws IOException {
-        Files.write(path, content);
-        path.toFile().deleteOnExit();
+        if (!Files.exists(path) || !Arrays.equals(Files.readAllBytes(path), content)) {
+            Path written = Files.createTempFile(path.getParent(), "new", null);
+            Files.write(written, content);
+            Files.move(written, path, StandardCopyOption.ATOMIC_MOVE);
+        }
     }
 
     /** Returns a mapping of Java's logical fonts in the format of {@code fontconfig.properties}. */

@@ -25,6 +25,11 @@ final class GpuBuild {
         }
     }
 
+    /** Returns the suffix of the chosen build's folders and jars, which is empty for the CPU build. */
+    static String extension() {
+        return System.getProperty(EXTENSION, "");
+    }
+
     /** Returns the reason why CUDA is not available, and how to change that. */
     static String unavailableReason() {
         if (!isOnClassPath()) {
@@ -38,7 +43,7 @@ final class GpuBuild {
             return "CUDA 13 libraries are missing: " + String.join(", ", missing)
                     + ". Install CUDA 13 with cuDNN 9 and NCCL 2, and add their folders to LD_LIBRARY_PATH.";
         }
-        return "the property " + EXTENSION + " is '" + System.getProperty(EXTENSION) + "' and must be '-gpu'.";
+        return "the property " + EXTENSION + " is '" + extension() + "' and must be '-gpu'.";
     }
 
     private static boolean isOnClassPath() {

@@ -21,11 +21,13 @@ public final class Torch {
     private static final String LOG_LEVEL = "TORCH_CPP_LOG_LEVEL";
     private static final String MAX_PHYSICAL_BYTES = "org.bytedeco.javacpp.maxPhysicalBytes";
 
+    private static final Path LIBRARY;
+
     static {
         disableMemoryChecks();
         GpuBuild.choose();
         setPassiveWaitPolicy();
-        NativeCache.load(torch.class);
+        LIBRARY = NativeCache.load(torch.class);
         if (torch.hasCUDA()) {
             NativeCache.load(torch_cuda.class);
         }
@@ -51,8 +53,7 @@ public final class Torch {
 
     /** Returns one of libtorch's libraries, such as {@code libc10.so}, to call functions without a binding. */
     static NativeLibrary library(String file) {
-        return NativeLibrary.getInstance(
-                Path.of(Loader.load(torch.class)).resolveSibling(file).toString());
+        return NativeLibrary.getInstance(LIBRARY.resolveSibling(file).toString());
     }
 
     /**

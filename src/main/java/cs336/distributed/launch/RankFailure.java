@@ -76,7 +76,8 @@ public final class RankFailure extends RuntimeException {
 
     /**
      * Returns the error file with the last collectives of each rank, or of this rank if {@link #isHere}; null if it
-     * could not be written.
+     * could not be written. It is in the folder of the environment variable {@value FailureReport#FOLDER}, by default
+     * in the folder for temporary files, where the newest {@value FailureReport#MOST_FILES} are kept.
      */
     public Path report() {
         return report;

@@ -98,11 +98,14 @@ class FullyShardedDataParallelTest {
         private final AdamW optimizer;
 
         FsdpSteps() throws IOException {
-            Path store = Files.createTempDirectory("store").resolve("file");
+            Path folder = Files.createTempDirectory("store");
+            Path store = folder.resolve("file");
             var group =
                     ProcessGroup.join(World.local(0, 1, 29_500), CollectiveBackend.GLOO, Duration.ofSeconds(20), store);
             fsdp = tiny(group);
             optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(1e-3));
+            Files.delete(store); // one rank does not need it after joining, and this process will be killed
+            Files.delete(folder);
         }
 
         @Override
