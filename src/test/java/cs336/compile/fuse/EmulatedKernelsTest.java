@@ -8,6 +8,7 @@ import cs336.basics.TransformerConfig;
 import cs336.bench.Precision;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
+import cs336.kernels.runtime.EmulatedGpu;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -33,7 +34,7 @@ class EmulatedKernelsTest {
 
     @BeforeAll
     static void needsACompiler() {
-        assumeTrue(EmulatedKernels.isAvailable(), "g++ is not installed");
+        assumeTrue(EmulatedGpu.isAvailable(), "g++ is not installed");
     }
 
     @Test

@@ -45,6 +45,7 @@ template <typename T, int N> struct Elements {
 
     unsigned word[WORDS];
 
+    static Elements zero() { return {}; }
     static Elements from(const void *at) {
         requireAligned(at, BYTES);
         Elements e = {};

@@ -1,4 +1,4 @@
-// A GPU emulated on the host, for sources that the compiler generates: the threads of a block are fibers that take turns, and a
+// A GPU emulated on the host: the threads of a block are fibers that take turns, and a
 // barrier passes control on until all of its threads have arrived. Blocks run one after the other. Accesses through Elements are
 // checked against the tensors of the kernel.
 
@@ -22,7 +22,7 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
 struct Index { int x, y; };
-inline Index threadIdx, blockIdx;
+inline Index threadIdx, blockIdx, gridDim;
 
 [[noreturn]] inline void fail(const char *what) {
     fprintf(stderr, "%s in thread %d of block %d, %d\n", what, threadIdx.x, blockIdx.x, blockIdx.y);
@@ -111,6 +111,7 @@ inline bool takeTurns(int threads) {
 
 inline void launch(long blocksX, int blocksY, int threads, void (*of)()) {
     kernel = of;
+    gridDim = {(int)blocksX, blocksY};
     for (int y = 0; y < blocksY; y++)
         for (int x = 0; x < blocksX; x++) {
             ofBlock = {threads};
@@ -175,4 +176,5 @@ inline unsigned __float_as_uint(float value) {
 }
 inline float rsqrt(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 using std::abs, std::exp, std::log, std::sqrt, std::tanh, std::erf;
