@@ -1,10 +1,19 @@
 package cs336.notebook;
 
+import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 
 /** The reason why a cell did not finish, with the line of the cell. */
 public abstract sealed class CellException extends Exception {
     private static final long serialVersionUID = 1L;
+
+    /**
+     * The characters of a line in a cell at a window of 1280 pixels. JupyterLab breaks longer lines inside of words.
+     */
+    private static final int WIDTH = 105;
+
+    private static final String CODE = "    "; // in front of code and of stack frames
 
     private final int line;
     private final transient List<String> details;
@@ -12,7 +21,28 @@ public abstract sealed class CellException extends Exception {
     private CellException(String message, int line, List<String> details) {
         super(message);
         this.line = line;
-        this.details = List.copyOf(details);
+        this.details = details.stream()
+                .flatMap(String::lines)
+                .flatMap(text -> text.startsWith(CODE) ? Stream.of(text) : wrapped(text))
+                .toList();
+    }
+
+    /** Returns the lines of a text that is broken at spaces. A word that fits into no line ends this. */
+    private static Stream<String> wrapped(String text) {
+        List<String> lines = new ArrayList<>();
+        String rest = text;
+        while (rest.length() > WIDTH) {
+            int space = rest.lastIndexOf(' ', WIDTH);
+            int next = rest.indexOf(' ', space + 1);
+            boolean fits = (next < 0 ? rest.length() : next) - space <= WIDTH;
+            if (!fits || rest.substring(0, Math.max(space, 0)).isBlank()) {
+                break;
+            }
+            lines.add(rest.substring(0, space).stripTrailing());
+            rest = "  " + rest.substring(space).strip();
+        }
+        lines.add(rest);
+        return lines.stream();
     }
 
     /** Returns the line of the cell that failed, from 1; 0 if unknown. */

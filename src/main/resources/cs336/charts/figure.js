@@ -2,7 +2,7 @@
 // The axes of the zoomed part have labels of their own, at the edges.
 for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
   box.dataset.ready = "yes";
-  const { marks, axes, source } = JSON.parse(box.querySelector("script[type='application/json']").textContent);
+  const { marks, axes, source = '' } = JSON.parse(box.querySelector("script[type='application/json']").textContent);
   const picture = box.querySelector("img");
   const add = (element, parent, style) => {
     element.style.cssText = style;

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -135,6 +136,25 @@ public class EvaluatorTest {
                         "                       ^^^^^"),
                 error.report());
         assertEquals("line 4: cannot find symbol", error.getMessage());
+    }
+
+    @Test
+    void aLongMessageIsBrokenBetweenWords() {
+        String message = "an expected size of 1600 but found 6400 ".repeat(6).strip();
+        var error = assertThrows(
+                CellException.class, () -> evaluator.eval("throw new IllegalStateException(\"" + message + "\");", 7));
+        List<String> text = error.report().stream()
+                .takeWhile(line -> !line.startsWith("    "))
+                .toList();
+        assertTrue(text.size() > 1 && text.stream().allMatch(line -> line.length() <= 105), text.toString());
+        assertEquals(
+                "cell [7], line 1: java.lang.IllegalStateException: " + message,
+                text.stream().map(String::strip).collect(Collectors.joining(" ")));
+        String word = "a".repeat(200);
+        var unbroken = assertThrows(
+                CellException.class, () -> evaluator.eval("throw new IllegalStateException(\"" + word + "\");", 7));
+        assertTrue(
+                unbroken.report().get(0).endsWith(" " + word), unbroken.report().get(0));
     }
 
     @Test

@@ -13,10 +13,13 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import org.apache.pdfbox.Loader;
+import org.apache.pdfbox.pdmodel.documentinterchange.logicalstructure.PDStructureElement;
+import org.apache.pdfbox.pdmodel.documentinterchange.logicalstructure.PDStructureNode;
 import org.apache.pdfbox.text.PDFTextStripper;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -114,6 +117,36 @@ class WriteupTest {
                             .getFirstChild()
                             .getTitle());
         }
+    }
+
+    @Test
+    void thePdfHasStructureTagsAndAlternativeTexts() throws Exception {
+        byte[] pdf = Writeup.read(MadeUpMeasurements.project(root, TEXT)).pdf();
+        try (var document = Loader.loadPDF(pdf)) {
+            assertTrue(document.getDocumentCatalog().getMarkInfo().isMarked());
+            List<PDStructureElement> elements =
+                    elements(document.getDocumentCatalog().getStructureTreeRoot());
+            List<String> types =
+                    elements.stream().map(PDStructureElement::getStructureType).toList();
+            assertTrue(types.containsAll(List.of("H1", "P", "Link", "Table", "TH", "TD", "Figure")), types.toString());
+            List<String> alternatives = elements.stream()
+                    .filter(element -> element.getStructureType().equals("Figure"))
+                    .map(PDStructureElement::getAlternateDescription)
+                    .toList();
+            assertTrue(alternatives.contains("Times by context, made up."), alternatives.toString());
+            assertFalse(alternatives.contains(null), "a formula or a figure has none: " + alternatives);
+        }
+    }
+
+    private static List<PDStructureElement> elements(PDStructureNode node) {
+        var elements = new ArrayList<PDStructureElement>();
+        for (Object child : node.getKids()) {
+            if (child instanceof PDStructureElement element) {
+                elements.add(element);
+                elements.addAll(elements(element));
+            }
+        }
+        return elements;
     }
 
     @Test

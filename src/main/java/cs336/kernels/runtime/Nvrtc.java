@@ -156,9 +156,10 @@ final class Nvrtc {
                 tried.add(name);
             }
         }
-        throw new IllegalStateException("kernels cannot be compiled: NVRTC was found in none of " + tried
-                + ". Build with 'mvn -Pgpu -DskipTests package', which includes it, or add the folder of an installed"
-                + " libnvrtc to LD_LIBRARY_PATH.");
+        throw new IllegalStateException("kernels cannot be compiled, because NVRTC was not found\nsearched: "
+                + String.join(", ", tried)
+                + "\nbuild with 'mvn -Pgpu -DskipTests package', which includes it,\n"
+                + "or add the folder of an installed libnvrtc to LD_LIBRARY_PATH");
     }
 
     private static NvrtcLibrary load(String library) {
