@@ -10,6 +10,7 @@ import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
 import java.io.IOException;
 import java.io.Reader;
+import java.util.Objects;
 
 /** A parser of strict JSON (RFC 8259), one document per stream. Unlike Gson's own, it rejects duplicate names. */
 public final class StrictJson {
@@ -23,6 +24,7 @@ public final class StrictJson {
      *     text
      */
     public static JsonElement parse(Reader reader, String source) {
+        Objects.requireNonNull(reader, "reader must not be null");
         var json = new JsonReader(reader);
         json.setStrictness(Strictness.STRICT);
         try {
