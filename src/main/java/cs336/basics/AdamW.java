@@ -106,7 +106,7 @@ public final class AdamW implements Optimizer {
 
     /** Creates an optimizer with one parameter group. */
     public AdamW(Map<String, Tensor> parameters, AdamWSettings settings) {
-        add(parameters, settings);
+        add(Objects.requireNonNull(parameters, "parameters must not be null"), settings);
     }
 
     /**

@@ -1,5 +1,7 @@
 package cs336.basics;
 
+import cs336.torch.Autocast;
+import cs336.torch.DType;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.ServiceLoader;
@@ -40,7 +42,7 @@ public interface Attention {
     /**
      * Checks that the inputs can be used.
      *
-     * @throws IllegalArgumentException if one is null, closed or undefined, or their shapes do not match
+     * @throws IllegalArgumentException if one is null, closed or undefined, or their shapes or dtypes do not match
      */
     static void requireInputs(Tensor q, Tensor k, Tensor v) {
         Tensors.requireDefined("q", q);
@@ -56,6 +58,12 @@ public interface Attention {
             throw new IllegalArgumentException("q, k and v must have the shapes [B, H, T, d], [B, H, S, d] and"
                     + " [B, H, S, d], or the same without H, not " + Arrays.toString(queries) + ", "
                     + Arrays.toString(keys) + " and " + Arrays.toString(values));
+        }
+        DType dtype = DType.of(q);
+        boolean isCast = Autocast.isEnabled(q);
+        if (!isCast && (DType.of(k) != dtype || DType.of(v) != dtype)) {
+            throw new IllegalArgumentException(
+                    "q, k and v must have the same dtype, not " + dtype + ", " + DType.of(k) + " and " + DType.of(v));
         }
     }
 }

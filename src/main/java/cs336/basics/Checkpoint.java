@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -33,6 +34,7 @@ public final class Checkpoint {
      */
     public static void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata)
             throws IOException {
+        Objects.requireNonNull(parameters, "parameters must not be null");
         Safetensors.write(file, parameters, metadata);
     }
 
@@ -65,6 +67,8 @@ public final class Checkpoint {
             Map<String, Tensor> state,
             Map<String, String> metadata)
             throws IOException {
+        Objects.requireNonNull(metadata, "metadata must not be null");
+        Objects.requireNonNull(parameters, "parameters must not be null");
         Map<String, String> texts = new LinkedHashMap<>(metadata);
         if (texts.put(OPTIMIZER, kind) != null) {
             throw new IllegalArgumentException("metadata must not contain the reserved name '" + OPTIMIZER + "'");

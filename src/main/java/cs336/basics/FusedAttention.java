@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.torch.JavaOperator;
+import cs336.torch.Tensors;
 import java.util.Optional;
 import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
@@ -29,6 +30,7 @@ public interface FusedAttention {
 
     /** Returns the operators of the first registered service that supports these queries. */
     static Optional<FusedAttentionPasses> find(Tensor q, boolean causal) {
+        Tensors.requireDefined("q", q);
         // In a notebook the thread's class loader does not find the services of this jar.
         return ServiceLoader.load(FusedAttention.class, FusedAttention.class.getClassLoader()).stream()
                 .flatMap(service -> service.get().passes(q, causal).stream())

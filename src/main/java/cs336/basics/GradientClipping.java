@@ -82,11 +82,14 @@ public final class GradientClipping {
      * @param norm a 0-dimensional tensor
      * @param maxNorm the largest allowed norm, above 0
      * @return a 0-dimensional tensor in the caller's memory scope
-     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or the norm is an integer
      */
     public static Tensor factor(Tensor norm, double maxNorm) {
         requireAboveZero(maxNorm);
         Tensors.requireDefined("norm", norm);
+        if (!norm.is_floating_point()) {
+            throw new IllegalArgumentException("norm must be a floating-point tensor, not " + DType.of(norm));
+        }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));

@@ -11,6 +11,7 @@ import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
@@ -130,6 +131,7 @@ public abstract class NnModule implements AutoCloseable {
      * @param listener receives the layer that owns the parameter, whose constructor has not ended, and the parameter
      */
     public static <M extends NnModule> M construct(Supplier<M> constructor, BiConsumer<NnModule, Tensor> listener) {
+        Objects.requireNonNull(listener, "listener must not be null");
         BiConsumer<NnModule, Tensor> outer = LISTENER.get();
         LISTENER.set(listener);
         try {

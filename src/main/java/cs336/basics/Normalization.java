@@ -35,6 +35,7 @@ public interface Normalization {
      * @throws IllegalArgumentException if it has another width
      */
     static void requireWidth(Tensor input, long width) {
+        Tensors.requireDefined("input", input);
         if (input.dim() < 1 || input.size(-1) != width) {
             throw new IllegalArgumentException(
                     "input must have " + width + " columns, not the shape " + Arrays.toString(Tensors.shape(input)));

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -34,6 +35,7 @@ public final class Sgd implements Optimizer {
      *     tensor
      */
     public Sgd(Map<String, Tensor> parameters, double learningRate, double momentum) {
+        Objects.requireNonNull(parameters, "parameters must not be null");
         if (!(momentum >= 0 && momentum < 1)) {
             throw new IllegalArgumentException("momentum must be at least 0 and below 1, not " + momentum);
         }

@@ -2,6 +2,7 @@ package cs336.bench;
 
 import cs336.units.UnitFactors;
 import java.util.List;
+import java.util.Objects;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.StringColumn;
@@ -15,6 +16,7 @@ import tech.tablesaw.api.Table;
  */
 public record BenchmarkResult(String title, List<Samples> samples) {
     public BenchmarkResult {
+        Objects.requireNonNull(samples, "samples must not be null");
         samples = List.copyOf(samples);
     }
 

@@ -6,6 +6,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.stream.Collectors;
 
 /**
@@ -32,6 +33,10 @@ public record Case(
         implements Serializable {
     /** @throws IllegalArgumentException if the implementation, a parameter or its name contains a line break */
     public Case {
+        Objects.requireNonNull(implementation, "implementation must not be null");
+        Objects.requireNonNull(metrics, "metrics must not be null");
+        Objects.requireNonNull(parameters, "parameters must not be null");
+        Objects.requireNonNull(settings, "settings must not be null");
         parameters = Collections.unmodifiableMap(new LinkedHashMap<>(parameters));
         settings = Collections.unmodifiableMap(new LinkedHashMap<>(settings));
         metrics = List.copyOf(metrics);
@@ -61,6 +66,7 @@ public record Case(
 
     /** Returns the same case with another parameter. */
     public Case with(String parameter, Object value) {
+        Objects.requireNonNull(parameter, "parameter must not be null");
         return new Case(workload, implementation, plus(parameters, parameter, value), settings, metrics);
     }
 
@@ -71,6 +77,7 @@ public record Case(
 
     /** Returns the same case with additional metrics. */
     public Case yields(Metric... more) {
+        Objects.requireNonNull(more, "more must not be null");
         var all = new ArrayList<>(metrics);
         Collections.addAll(all, more);
         return new Case(workload, implementation, parameters, settings, all);

@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 
 /** The command {@code git}. */
@@ -16,6 +17,7 @@ public final class Git {
      * repository is missing, or the command fails.
      */
     public static String output(Path folder, String... arguments) {
+        Objects.requireNonNull(arguments, "arguments must not be null");
         try {
             var command = new ArrayList<>(List.of("git"));
             command.addAll(List.of(arguments));

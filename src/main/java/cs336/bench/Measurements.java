@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
@@ -70,6 +71,7 @@ public final class Measurements {
 
     /** Opens the measurements of a problem, {@code folder/machine/problem.csv}. */
     public static Measurements of(Path folder, String machine, String problem) {
+        Objects.requireNonNull(machine, "machine must not be null");
         return new Measurements(folder.resolve(machine).resolve(problem + ".csv"));
     }
 
@@ -93,6 +95,7 @@ public final class Measurements {
      *     different numbers of cells, or a cell of a numeric column is neither empty nor a number
      */
     public static Table read(Path csv) throws IOException {
+        Objects.requireNonNull(csv, "csv must not be null");
         if (!Files.exists(csv)) {
             throw new NoSuchFileException(csv.toString());
         }

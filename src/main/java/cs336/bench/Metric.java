@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import java.io.Serializable;
+import java.util.Objects;
 
 /**
  * A measured quantity and its unit.
@@ -11,6 +12,8 @@ import java.io.Serializable;
 public record Metric(String name, String unit) implements Serializable {
     /** @throws IllegalArgumentException if the name or the unit contains a line break */
     public Metric {
+        Objects.requireNonNull(name, "name must not be null");
+        Objects.requireNonNull(unit, "unit must not be null");
         ArgumentCheck.oneLine("the name of a metric", name);
         ArgumentCheck.oneLine("the unit of a metric", unit);
     }

@@ -4,6 +4,7 @@ import java.io.FileNotFoundException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Objects;
 
 /**
  * The root folder of this project. It is found from any working folder in the project, because Jupyter starts notebooks
@@ -19,6 +20,7 @@ public final class Project {
      * @throws UncheckedIOException if the working folder is not inside the project
      */
     public static Path path(String fromRoot) {
+        Objects.requireNonNull(fromRoot, "fromRoot must not be null");
         return root(Path.of("").toAbsolutePath()).resolve(fromRoot);
     }
 

@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Stream;
 import tech.tablesaw.api.Row;
@@ -24,6 +25,7 @@ public final class ResultTable {
 
     /** Returns the table of at least one case as aligned text. Cells of metrics that are not stored are empty. */
     public static String of(Measurements measurements, List<Case> cases) throws IOException {
+        Objects.requireNonNull(measurements, "measurements must not be null");
         Map<List<String>, Map<String, String>> rows = new LinkedHashMap<>();
         cases.forEach(c -> rows.put(key(c), new LinkedHashMap<>()));
         List<String> columns = new ArrayList<>(cases.get(0).parameters().keySet());

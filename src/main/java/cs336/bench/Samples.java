@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import java.util.List;
+import java.util.Objects;
 
 /**
  * The measured values of a metric, in the order in which they were measured.
@@ -11,6 +12,7 @@ import java.util.List;
 public record Samples(Metric metric, List<Double> values) {
     /** @throws IllegalArgumentException if there are no values */
     public Samples {
+        Objects.requireNonNull(values, "values must not be null");
         values = List.copyOf(values);
         if (values.isEmpty()) {
             throw new IllegalArgumentException("samples of " + metric.name() + " are empty");

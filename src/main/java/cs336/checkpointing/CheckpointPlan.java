@@ -2,6 +2,7 @@ package cs336.checkpointing;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * The division of a chain of blocks into blocks that keep their activations and blocks that are recomputed: the result
@@ -29,11 +30,13 @@ public record CheckpointPlan(List<PlanPart> parts) {
      */
     public record RecomputedBlocks(List<PlanPart> parts) implements PlanPart {
         public RecomputedBlocks {
+            Objects.requireNonNull(parts, "parts must not be null");
             parts = List.copyOf(parts);
         }
     }
 
     public CheckpointPlan {
+        Objects.requireNonNull(parts, "parts must not be null");
         parts = List.copyOf(parts);
     }
 

@@ -2,6 +2,7 @@ package cs336.checkpointing;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.IntStream;
 
 /**
@@ -90,6 +91,7 @@ public sealed interface CheckpointPolicy {
      * @throws IllegalArgumentException if the text is none of these
      */
     static CheckpointPolicy parse(String text) {
+        Objects.requireNonNull(text, "text must not be null");
         return switch (text) {
             case "everything" -> everything();
             case "all-but-ffn" -> allButFeedForward();

@@ -20,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Consumer;
@@ -55,6 +56,7 @@ public final class CheckpointFolder implements AutoCloseable {
      * @throws IOException if another process has opened the folder, or files cannot be created in it
      */
     public static CheckpointFolder open(Path folder) throws IOException {
+        Objects.requireNonNull(folder, "folder must not be null");
         Files.createDirectories(folder);
         FileChannel lock =
                 FileChannel.open(folder.resolve(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
@@ -84,6 +86,7 @@ public final class CheckpointFolder implements AutoCloseable {
 
     /** Returns the number of trained steps of the last checkpoint in a folder; −1 if there is none. */
     public static long lastStep(Path folder) throws IOException {
+        Objects.requireNonNull(folder, "folder must not be null");
         List<Path> files = newestFirst(folder);
         return files.isEmpty() ? -1 : step(files.get(0));
     }

@@ -17,6 +17,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.GradMode;
@@ -84,6 +85,7 @@ public final class Compiled implements AutoCloseable {
      * @param parameters the tensors, besides the inputs, to which gradients flow
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
+        Objects.requireNonNull(parameters, "parameters must not be null");
         return new Compiled(function, parameters, FusionExtent.ALL, false);
     }
 

@@ -12,6 +12,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.Set;
@@ -95,6 +96,7 @@ public final class NarrowLayerNorm {
 
     /** Normalises the rows of x: [rows, width] → fp32 [rows, width]. */
     public Tensor apply(Tensor x) {
+        requireFloating(x);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor mean = sum(x, MEAN).div(new Scalar((double) x.size(-1)));
@@ -139,6 +141,7 @@ public final class NarrowLayerNorm {
      * @param x the rows, fp64 [rows, width]
      */
     public double error(Tensor x) {
+        requireFloating(x);
         try (var scope = MemoryScope.open()) {
             return error(x, apply(x));
         }
@@ -146,6 +149,7 @@ public final class NarrowLayerNorm {
 
     /** Returns the relative error of PyTorch's {@code layer_norm} of x in the narrow type; see {@link #error}. */
     public static double nativeError(Tensor x, DType narrow) {
+        requireFloating(x);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             boolean useCudnn = false;
@@ -158,6 +162,13 @@ public final class NarrowLayerNorm {
                             new TensorOptional(),
                             Normalization.EPS,
                             useCudnn));
+        }
+    }
+
+    private static void requireFloating(Tensor x) {
+        Tensors.requireDefined("x", x);
+        if (!x.is_floating_point()) {
+            throw new IllegalArgumentException("x must be a floating-point tensor, not " + DType.of(x));
         }
     }
 

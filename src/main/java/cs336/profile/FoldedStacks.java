@@ -10,6 +10,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Folded stacks: time by call stack, the input of a {@link FlameGraph}. As text each line is a stack, {@code a;b;c
@@ -37,6 +38,7 @@ public final class FoldedStacks {
      */
     public record Stack(List<String> frames, long value) {
         public Stack {
+            Objects.requireNonNull(frames, "frames must not be null");
             frames = List.copyOf(frames);
             if (frames.isEmpty()) {
                 throw new IllegalArgumentException("frames must have at least one name, not none");

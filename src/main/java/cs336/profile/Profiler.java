@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.global.torch_cuda;
@@ -69,6 +70,7 @@ public final class Profiler implements AutoCloseable {
      * @throws IllegalStateException if another profiler or a memory recording is running
      */
     public static Profiler start(ProfilerOptions options) {
+        Objects.requireNonNull(options, "options must not be null");
         if (AllocatorReports.isListening()) {
             throw new IllegalStateException(
                     "memory is being recorded; stop that recording first, or start it after the profiler");

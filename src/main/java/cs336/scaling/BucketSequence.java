@@ -3,6 +3,7 @@ package cs336.scaling;
 import cs336.units.Bytes;
 import cs336.units.Seconds;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Function;
 
 /**
@@ -16,6 +17,7 @@ import java.util.function.Function;
  */
 public record BucketSequence(List<CompleteBucket> buckets) {
     public BucketSequence {
+        Objects.requireNonNull(buckets, "buckets must not be null");
         buckets = List.copyOf(buckets);
     }
 

@@ -36,6 +36,7 @@ import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * Answers to the problem {@code communication_accounting} for the model {@link ModelShape#XXL}.
@@ -83,6 +84,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
             String part, long tokens, int fsdp, int tensor, AccountingQuantity quantity, double value) {}
 
     public CommunicationAccounting {
+        Objects.requireNonNull(batches, "batches must not be null");
         batches = List.copyOf(batches);
     }
 
@@ -116,6 +118,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
      * @throws IllegalArgumentException if no answer has it
      */
     public double value(AccountingQuantity quantity) {
+        Objects.requireNonNull(quantity, "quantity must not be null");
         return value(quantity, 0, 0, 0);
     }
 
@@ -134,6 +137,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
      * @throws IllegalArgumentException if no answer has it
      */
     public double value(AccountingQuantity quantity, int fsdp, int tensor) {
+        Objects.requireNonNull(quantity, "quantity must not be null");
         return value(quantity, 0, fsdp, tensor);
     }
 

@@ -9,6 +9,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.stream.Stream;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.StringColumn;
@@ -22,6 +23,7 @@ import tech.tablesaw.api.Table;
  */
 public record MemoryInventory(String name, List<TensorMemory> tensors) {
     public MemoryInventory {
+        Objects.requireNonNull(tensors, "tensors must not be null");
         tensors = List.copyOf(tensors);
     }
 

@@ -54,6 +54,7 @@ public final class Autocast implements AutoCloseable {
      * @return the tensor itself, or its differentiable cast in the caller's memory scope
      */
     public static Tensor operand(Tensor tensor) {
+        Tensors.requireDefined("tensor", tensor);
         boolean isCastable = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
         return isCastable && isEnabled(tensor) ? tensor.to(torch.get_autocast_dtype(typeOf(tensor))) : tensor;
     }
@@ -73,6 +74,7 @@ public final class Autocast implements AutoCloseable {
 
     /** Returns whether autocast is enabled for the device of a tensor. */
     public static boolean isEnabled(Tensor tensor) {
+        Tensors.requireDefined("tensor", tensor);
         return torch.is_autocast_enabled(typeOf(tensor));
     }
 

@@ -80,6 +80,7 @@ public enum DType {
      * @throws IllegalArgumentException if it is not one of these
      */
     public static DType of(Tensor tensor) {
+        Tensors.requireDefined("tensor", tensor);
         ScalarType scalarType = tensor.scalar_type(); // a new object, not one of the enum's constants
         for (DType dtype : ALL) {
             if (dtype.scalarType.value == scalarType.value) {

@@ -1,5 +1,6 @@
 package cs336.torch;
 
+import java.util.Objects;
 import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.TensorOptions;
@@ -52,6 +53,7 @@ public record Device(DeviceKind kind, int index) {
      * @throws IllegalArgumentException if the text is none of these, or the device is not available
      */
     public static Device parse(String text) {
+        Objects.requireNonNull(text, "text must not be null");
         return switch (text) {
             case "best" -> best();
             case "cpu" -> cpu();

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -47,6 +48,7 @@ public final class GradCheck {
 
     /** Checks first derivatives of a function; see {@link #check(Differentiable, Tensor...)}. */
     public static double check(AutogradFunction function, Tensor... inputs) {
+        Objects.requireNonNull(function, "function must not be null");
         return check(function::apply, inputs);
     }
 
@@ -83,6 +85,7 @@ public final class GradCheck {
 
     /** Checks second derivatives of a function; see {@link #checkDouble(Differentiable, Tensor...)}. */
     public static double checkDouble(AutogradFunction function, Tensor... inputs) {
+        Objects.requireNonNull(function, "function must not be null");
         return checkDouble(function::apply, inputs);
     }
 

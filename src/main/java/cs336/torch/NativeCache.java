@@ -21,14 +21,15 @@ import org.bytedeco.javacpp.Loader;
  * their jars into a cache folder at the first load, and a process that loads a half-written library crashes. Therefore
  * the first process holds a file lock while it unpacks. It then writes the list of the unpacked files.
  *
- * <p>Later processes load the listed files directly. JavaCPP would search every jar of the class path for each of them,
- * and would do so again in the static initializer of each class of the presets that is used: this takes more CPU time
- * than loading libtorch. Therefore JavaCPP's own loading is switched off after a load of the CPU build, and presets
- * other than PyTorch's must be loaded with {@link #load} before they are used. The GPU build is loaded by JavaCPP, as
- * it depends on libraries that are not unpacked.
+ * <p>With the system property {@code cs336.loadDirectly=true}, later processes load the listed files of the CPU build
+ * directly. JavaCPP would search every jar of the class path for each of them, and would do so again in the static
+ * initializer of each class of the presets that is used: this takes more CPU time than loading libtorch. JavaCPP's own
+ * loading is then switched off, and presets other than PyTorch's must be loaded with {@link #load} before they are
+ * used. Tests set the property, because they start hundreds of processes.
  */
 public final class NativeCache {
     private static final String LOCK = "cs336.lock";
+    private static final String DIRECT = "cs336.loadDirectly";
 
     /** JavaCPP's property without which its loader does nothing; it reads the property at each call. */
     private static final String LOADER_IS_ON = "org.bytedeco.javacpp.loadlibraries";
@@ -42,21 +43,27 @@ public final class NativeCache {
      */
     public static synchronized Path load(Class<?> presets) {
         Path list = list(presets);
+        if (!loadsDirectly()) {
+            return Path.of(list == null || Files.exists(list) ? Loader.load(presets) : last(unpack(presets, list)));
+        }
         List<String> files = read(list);
         if (files.isEmpty() || !loadAll(files)) {
             System.setProperty(LOADER_IS_ON, "true");
-            boolean isUnpacked = list == null || files.isEmpty() && Files.exists(list);
-            files = isUnpacked ? List.of(Loader.load(presets)) : unpack(presets, list);
+            files = list == null ? List.of(Loader.load(presets)) : unpack(presets, list);
+            System.setProperty(LOADER_IS_ON, "false");
         }
-        System.setProperty(LOADER_IS_ON, String.valueOf(!isCpuBuild()));
-        return Path.of(files.get(files.size() - 1));
+        return Path.of(last(files));
     }
 
-    private static boolean isCpuBuild() {
-        return GpuBuild.extension().isEmpty();
+    private static boolean loadsDirectly() {
+        return Boolean.getBoolean(DIRECT) && GpuBuild.extension().isEmpty();
     }
 
-    /** Returns the listed files; none if there is no list, or if JavaCPP is to load the build. */
+    private static String last(List<String> files) {
+        return files.get(files.size() - 1);
+    }
+
+    /** Returns the listed files; none if there is no list. */
     private static List<String> read(Path list) {
         try {
             return list != null && Files.exists(list) ? Files.readAllLines(list) : List.of();
@@ -85,7 +92,7 @@ public final class NativeCache {
                 var held = lock.lock()) {
             List<String> files = files(presets, Loader.load(presets));
             Path written = list.resolveSibling(list.getFileName() + ".new");
-            Files.write(written, isCpuBuild() ? files : List.of());
+            Files.write(written, files);
             Files.move(written, list, StandardCopyOption.ATOMIC_MOVE);
             return files;
         } catch (IOException e) {

@@ -11,6 +11,7 @@ import com.google.gson.stream.JsonToken;
 import java.io.FilterReader;
 import java.io.IOException;
 import java.io.Reader;
+import java.util.Objects;
 
 /**
  * A parser of strict JSON (RFC 8259), one document per stream. Unlike Gson's own, it rejects duplicate names. It needs
@@ -69,6 +70,7 @@ public final class StrictJson {
      *     text
      */
     public static JsonElement parse(Reader reader, String source) {
+        Objects.requireNonNull(reader, "reader must not be null");
         var json = new JsonReader(new StrictReader(reader));
         try {
             JsonElement root = element(json);

@@ -1,6 +1,7 @@
 package cs336.torch;
 
 import java.util.Arrays;
+import java.util.Objects;
 import org.bytedeco.javacpp.DoublePointer;
 import org.bytedeco.javacpp.FloatPointer;
 import org.bytedeco.javacpp.LongPointer;
@@ -22,6 +23,7 @@ public final class Tensors {
      * @throws IllegalArgumentException if the number of values does not match the shape
      */
     public static Tensor of(double[] values, long... shape) {
+        Objects.requireNonNull(shape, "shape must not be null");
         try (var scope = MemoryScope.open()) {
             requireFits(values.length, shape);
             return scope.escape(copy(new DoublePointer(values), DType.FLOAT64, shape));
@@ -30,6 +32,7 @@ public final class Tensors {
 
     /** Returns an fp32 tensor; see {@link #of(double[], long...)}. */
     public static Tensor of(float[] values, long... shape) {
+        Objects.requireNonNull(shape, "shape must not be null");
         try (var scope = MemoryScope.open()) {
             requireFits(values.length, shape);
             return scope.escape(copy(new FloatPointer(values), DType.FLOAT32, shape));
@@ -38,6 +41,7 @@ public final class Tensors {
 
     /** Returns an int64 tensor; see {@link #of(double[], long...)}. */
     public static Tensor of(long[] values, long... shape) {
+        Objects.requireNonNull(shape, "shape must not be null");
         try (var scope = MemoryScope.open()) {
             requireFits(values.length, shape);
             return scope.escape(copy(new LongPointer(values), DType.INT64, shape));
@@ -51,6 +55,8 @@ public final class Tensors {
      *     is not whole or not in its range
      */
     public static Tensor of(double[] values, DType dtype, long... shape) {
+        Objects.requireNonNull(shape, "shape must not be null");
+        Objects.requireNonNull(values, "values must not be null");
         for (double value : values) {
             if (!dtype.isFloatingPoint() && !dtype.represents(value)) {
                 throw new IllegalArgumentException("value " + value + " cannot be represented in " + dtype);
@@ -63,6 +69,8 @@ public final class Tensors {
 
     /** Returns a tensor of the given type; see {@link #of(double[], DType, long...)}. */
     public static Tensor of(long[] values, DType dtype, long... shape) {
+        Objects.requireNonNull(shape, "shape must not be null");
+        Objects.requireNonNull(values, "values must not be null");
         for (long value : values) {
             if (dtype == DType.INT32 && value != (int) value
                     || dtype == DType.UINT64 && value < 0
@@ -78,6 +86,7 @@ public final class Tensors {
 
     /** Returns a tensor of the given type; see {@link #of(double[], DType, long...)}. */
     public static Tensor of(float[] values, DType dtype, long... shape) {
+        Objects.requireNonNull(shape, "shape must not be null");
         double[] wide = new double[values.length];
         for (int i = 0; i < wide.length; i++) {
             wide[i] = values[i];

@@ -1,5 +1,6 @@
 package cs336.torch;
 
+import java.util.Objects;
 import org.bytedeco.pytorch.Dispatcher;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
@@ -27,6 +28,7 @@ public final class UserAnnotation implements AutoCloseable {
 
     /** Begins a range, which {@link #close} ends. */
     public static UserAnnotation enter(String name) {
+        Objects.requireNonNull(name, "name must not be null");
         try (IValue boxedName = new IValue(printable(name))) {
             IValueVector stack = MemoryScope.keep(new IValueVector(boxedName, NO_ARGUMENTS));
             ENTER.callBoxed(stack);

@@ -23,6 +23,8 @@ import org.junit.jupiter.api.io.TempDir;
 /** Processes that load libtorch from a cache folder of their own. */
 @Timeout(120)
 class NativeCacheTest {
+    private static final String DIRECT = "LOAD_DIRECTLY";
+
     @TempDir
     Path cache;
 
@@ -30,6 +32,7 @@ class NativeCacheTest {
     static final class Loads {
         public static void main(String[] arguments) {
             var parent = new ChildJvm.Child();
+            System.setProperty("cs336.loadDirectly", System.getenv(DIRECT)); // whatever this JVM inherited
             Torch.load();
             long elements = torch.ones(3, 4).sum().item_long();
             boolean findsLibrary = Torch.library("libtorch_cpu.so").getFile().exists();
@@ -39,8 +42,9 @@ class NativeCacheTest {
         }
     }
 
-    private int librariesLoadedByJavaCpp() throws Exception {
-        var options = Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache);
+    private int librariesLoadedByJavaCpp(boolean direct) throws Exception {
+        var options =
+                Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache, DIRECT, String.valueOf(direct));
         try (var process = ChildJvm.start(Loads.class, options, line -> {})) {
             String answer = process.answer(Duration.ofSeconds(60));
             assertTrue(answer != null && answer.startsWith("12 true "), () -> answer + end(process));
@@ -59,16 +63,17 @@ class NativeCacheTest {
     @Test
     void listedLibrariesAreLoadedDirectlyAndMissingOnesUnpackedAgain() throws Exception {
         linkUnpackedLibraries();
-        assertTrue(librariesLoadedByJavaCpp() > 5, "the first process has no list");
-        assertEquals(0, librariesLoadedByJavaCpp(), "the second process has a list");
+        assertTrue(librariesLoadedByJavaCpp(true) > 5, "the first process has no list");
+        assertEquals(0, librariesLoadedByJavaCpp(true), "the second process has a list");
+        assertTrue(librariesLoadedByJavaCpp(false) > 5, "without the property, JavaCPP loads");
         Path deleted = find("libc10.so");
         Files.delete(deleted);
-        assertTrue(librariesLoadedByJavaCpp() > 5, "a listed file is missing");
+        assertTrue(librariesLoadedByJavaCpp(true) > 5, "a listed file is missing");
         assertTrue(Files.exists(deleted));
-        assertEquals(0, librariesLoadedByJavaCpp(), "all listed files exist again");
+        assertEquals(0, librariesLoadedByJavaCpp(true), "all listed files exist again");
         Path list = find("libraries");
         Files.write(list, List.of(list.toString()));
-        assertTrue(librariesLoadedByJavaCpp() > 5, "a listed file is not a library");
+        assertTrue(librariesLoadedByJavaCpp(true) > 5, "a listed file is not a library");
     }
 
     /** Fills the cache with links to the libraries that this process uses, which JavaCPP then need not unpack. */

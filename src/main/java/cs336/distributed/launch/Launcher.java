@@ -114,6 +114,7 @@ public final class Launcher {
      * is ended after this time. The timeout starts when all ranks have loaded their native libraries.
      */
     public Launcher timeout(Duration longest) {
+        Objects.requireNonNull(longest, "longest must not be null");
         timeout = requirePositive("timeout", longest);
         return this;
     }
@@ -125,6 +126,7 @@ public final class Launcher {
      * {@link #timeout}.
      */
     public Launcher loadingTimeout(Duration longest) {
+        Objects.requireNonNull(longest, "longest must not be null");
         loadingTimeout = requirePositive("loading timeout", longest);
         return this;
     }

@@ -6,6 +6,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * The assignment of gradients to buckets. Parameters are assigned from the last to the first, because the backward pass
@@ -16,6 +17,7 @@ import java.util.Map;
  */
 public record BucketLayout(List<Bucket> buckets) {
     public BucketLayout {
+        Objects.requireNonNull(buckets, "buckets must not be null");
         buckets = List.copyOf(buckets);
     }
 
@@ -41,6 +43,7 @@ public record BucketLayout(List<Bucket> buckets) {
      */
     public record Bucket(List<Integer> parameters, DType dtype, long elements) {
         public Bucket {
+            Objects.requireNonNull(parameters, "parameters must not be null");
             parameters = List.copyOf(parameters);
         }
 

@@ -3,6 +3,7 @@ package cs336.distributed.training;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * The layout of parameters in flat buckets that are cut into shards. All sizes and offsets count elements of one dtype.
@@ -17,6 +18,7 @@ public record FlatLayout(List<ShardedBucket> buckets) {
     public static final int ALIGNMENT = 8;
 
     public FlatLayout {
+        Objects.requireNonNull(buckets, "buckets must not be null");
         buckets = List.copyOf(buckets);
     }
 
@@ -44,6 +46,7 @@ public record FlatLayout(List<ShardedBucket> buckets) {
      */
     public record ShardedBucket(List<ParameterSlot> slots, int ranks, long shardElements) {
         public ShardedBucket {
+            Objects.requireNonNull(slots, "slots must not be null");
             slots = List.copyOf(slots);
         }
 

@@ -5,6 +5,7 @@ import cs336.basics.TransformerBlock;
 import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Predicate;
@@ -37,6 +38,7 @@ public record FsdpSettings(
      *     {@code replicas} is below 1
      */
     public FsdpSettings {
+        Objects.requireNonNull(shardedModules, "shardedModules must not be null");
         requireFloatingPoint("computeDtype", computeDtype);
         requireFloatingPoint("reduceDtype", reduceDtype);
         ArgumentCheck.atLeast("maxGatheredUnits", 1, maxGatheredUnits);
@@ -79,6 +81,7 @@ public record FsdpSettings(
 
     /** Returns these settings with these modules sharded, too. */
     public FsdpSettings withShardedModules(String... names) {
+        Objects.requireNonNull(names, "names must not be null");
         Set<String> all = new TreeSet<>(shardedModules);
         all.addAll(Arrays.asList(names));
         return new FsdpSettings(computeDtype, reduceDtype, maxGatheredUnits, isUnit, all, replicas);

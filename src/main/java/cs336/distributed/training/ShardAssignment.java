@@ -8,6 +8,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * An assignment of whole parameters to ranks that balances bytes: largest parameter first, each to the rank with the
@@ -69,6 +70,7 @@ public final class ShardAssignment {
 
     /** Returns the maximum over the mean of bytes: 1 is best, the number of ranks is worst. */
     public static double imbalance(long... bytes) {
+        Objects.requireNonNull(bytes, "bytes must not be null");
         long most = Arrays.stream(bytes).max().orElse(0);
         double mean = Arrays.stream(bytes).average().orElse(0);
         return mean == 0 ? 1 : most / mean;

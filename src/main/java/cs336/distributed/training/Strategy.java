@@ -4,6 +4,7 @@ import static cs336.units.UnitFactors.MB;
 
 import java.io.Serializable;
 import java.math.BigDecimal;
+import java.util.Objects;
 
 /** The strategy by which {@link DistributedDataParallel} averages gradients over ranks. */
 public sealed interface Strategy extends Serializable {
@@ -42,6 +43,7 @@ public sealed interface Strategy extends Serializable {
      * @throws IllegalArgumentException if the mode is unknown
      */
     static Strategy parse(String mode, double megabytes) {
+        Objects.requireNonNull(mode, "mode must not be null");
         return switch (mode) {
             case "naive" -> naive();
             case "flat" -> flat();

@@ -83,7 +83,7 @@ public final class FlashAttention extends AutogradFunction {
             Tensor queries = Autocast.operand(q);
             Tensor keys = Autocast.operand(k);
             Tensor values = Autocast.operand(v);
-            requireMatch(queries, keys, values);
+            requireInputs(queries, keys, values);
             FlashVariant variant = choice.apply(queries);
             var attention = new FlashAttention(variant, causal);
             Tensor o = scope.escape(attention.apply(queries, keys, values)[0]);
@@ -142,6 +142,7 @@ public final class FlashAttention extends AutogradFunction {
     public static final class FlashOperators implements FusedAttention {
         @Override
         public Optional<FusedAttentionPasses> passes(Tensor q, boolean causal) {
+            Tensors.requireDefined("q", q);
             if ((q.dim() != 3 && q.dim() != 4) || q.numel() == 0 || !TensorChecks.FLOATING.contains(DType.of(q))) {
                 return Optional.empty();
             }
@@ -155,7 +156,16 @@ public final class FlashAttention extends AutogradFunction {
         }
     }
 
-    private static void requireMatch(Tensor q, Tensor k, Tensor v) {
+    /**
+     * Checks the inputs of attention.
+     *
+     * @throws IllegalArgumentException if one is null, closed or undefined, or their shapes, dtypes or devices do not
+     *     match
+     */
+    static void requireInputs(Tensor q, Tensor k, Tensor v) {
+        Tensors.requireDefined("q", q);
+        Tensors.requireDefined("k", k);
+        Tensors.requireDefined("v", v);
         if (q.dim() != 3 && q.dim() != 4) {
             throw new IllegalArgumentException("q must be [B, T, d] or [B, H, T, d], not " + text(q));
         }

@@ -1,5 +1,6 @@
 package cs336.kernels.attention;
 
+import cs336.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -20,6 +21,7 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
      * otherwise {@link TiledFlash}.
      */
     static FlashVariant of(Tensor q) {
+        Tensors.requireDefined("q", q);
         return of(q, false);
     }
 
@@ -29,6 +31,7 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
      * @param deterministic whether dQ must be bitwise reproducible; all other results always are
      */
     static FlashVariant of(Tensor q, boolean deterministic) {
+        Tensors.requireDefined("q", q);
         if (HopperFlash.supports(q)) {
             return new HopperFlash(deterministic);
         }

@@ -5,6 +5,7 @@ import cs336.kernels.runtime.TensorChecks;
 import cs336.kernels.runtime.TensorMap;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import java.util.EnumSet;
 import java.util.Set;
 import org.bytedeco.pytorch.MemoryFormatOptional;
@@ -30,6 +31,7 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
 
     /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
     public static boolean supports(Tensor q) {
+        Tensors.requireDefined("q", q);
         return q.is_cuda() && isHopper(q) && HALVES.contains(DType.of(q)) && fits(q.size(-1));
     }
 

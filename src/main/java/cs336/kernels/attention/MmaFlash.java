@@ -87,6 +87,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
 
     /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
     public static boolean supports(Tensor q) {
+        Tensors.requireDefined("q", q);
         return q.is_cuda()
                 && TensorChecks.KERNEL_TYPES.contains(DType.of(q))
                 && q.size(LAST) <= HeadWidths.WIDEST

@@ -7,6 +7,7 @@ import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.regex.MatchResult;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -130,6 +131,7 @@ public final class MmaTileTable {
             long rows,
             GpuArchitecture architecture,
             int multiprocessors) {
+        Objects.requireNonNull(kernel, "kernel must not be null");
         MmaLayout found = null;
         for (MmaLayout layout : layouts(architecture, kernel, type, products, width)) {
             if (layout.fromRows <= rows * MULTIPROCESSORS / multiprocessors) {

@@ -39,6 +39,7 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
 
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
+        FlashAttention.requireInputs(q, k, v);
         log("flash_forward", q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = flat(q).mul(scale(q)); // [N, T, d] with N = B·H
@@ -100,6 +101,10 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
 
     @Override
     public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
+        FlashAttention.requireInputs(q, k, v);
+        Tensors.requireDefined("o", o);
+        Tensors.requireDefined("l", l);
+        Tensors.requireDefined("dO", dO);
         log("flash_backward", q);
         try (var scope = MemoryScope.open()) {
             Tensor queries = flat(q).mul(scale(q)); // [N, T, d]

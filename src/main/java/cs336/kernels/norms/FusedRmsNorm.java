@@ -6,6 +6,7 @@ import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.JavaOperator;
+import cs336.torch.Tensors;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
@@ -45,6 +46,7 @@ public final class FusedRmsNorm extends AutogradFunction {
 
     /** Returns the route that a call with this x takes. */
     public static Route route(Tensor x) {
+        Tensors.requireDefined("x", x);
         return x.is_cuda() && TensorChecks.KERNEL_TYPES.contains(DType.of(x)) ? Route.KERNEL : Route.TENSOR_OPERATIONS;
     }
 

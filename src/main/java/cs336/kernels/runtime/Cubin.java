@@ -2,6 +2,7 @@ package cs336.kernels.runtime;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -61,6 +62,7 @@ public record Cubin(byte[] image, String log) {
      * @throws IllegalArgumentException if the source has no kernel with this name
      */
     public KernelResources resources(String kernel) {
+        Objects.requireNonNull(kernel, "kernel must not be null");
         KernelResources found = resources().get(kernel);
         if (found == null) {
             throw new IllegalArgumentException("kernel '" + kernel + "' is unknown; there are "

@@ -2,6 +2,7 @@ package cs336.kernels.runtime;
 
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import java.util.Objects;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.bytedeco.cuda.cudart.cudaDeviceProp;
@@ -26,6 +27,7 @@ public record GpuArchitecture(int major, int minor, boolean specific) {
      * @throws IllegalArgumentException if the name has another form
      */
     public static GpuArchitecture parse(String name) {
+        Objects.requireNonNull(name, "name must not be null");
         Matcher parts = NAME.matcher(name);
         if (!parts.matches()) {
             throw new IllegalArgumentException("architecture '" + name + "' is not of the form sm_80 or sm_90a");

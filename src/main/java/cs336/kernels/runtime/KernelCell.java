@@ -24,6 +24,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
@@ -86,6 +87,7 @@ public final class KernelCell {
 
     /** Sets the names of the outputs. */
     public KernelCell outputs(String... names) {
+        Objects.requireNonNull(names, "names must not be null");
         outputs = List.of(names);
         return this;
     }

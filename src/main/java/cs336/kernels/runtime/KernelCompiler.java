@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -59,6 +60,8 @@ public final class KernelCompiler {
 
     /** Returns the same as {@link #compile}, with the origin of the cubin. */
     public CompilationResult find(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
+        Objects.requireNonNull(architecture, "architecture must not be null");
+        Objects.requireNonNull(defines, "defines must not be null");
         List<String> options = options(defines, architecture);
         String key = key(source, options);
         CubinOrigin[] origin = {CubinOrigin.MEMORY};

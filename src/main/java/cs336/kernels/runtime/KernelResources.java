@@ -1,5 +1,7 @@
 package cs336.kernels.runtime;
 
+import java.util.Objects;
+
 /**
  * The resource usage of a kernel, as ptxas reports it.
  *
@@ -19,6 +21,7 @@ public record KernelResources(
 
     /** Returns the occupancy of this kernel for a block size and dynamic shared memory per block. */
     public Occupancy occupancy(GpuArchitecture architecture, int blockThreads, int dynamicSharedBytes) {
+        Objects.requireNonNull(architecture, "architecture must not be null");
         return Occupancy.of(architecture, this, blockThreads, dynamicSharedBytes);
     }
 }

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import tech.tablesaw.api.Table;
@@ -36,6 +37,7 @@ public record KernelRun(String inputs, String launches, String origin, List<Meas
     static final String SPILLS = " spills";
 
     public KernelRun {
+        Objects.requireNonNull(rows, "rows must not be null");
         rows = List.copyOf(rows);
     }
 

@@ -9,6 +9,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.Map;
+import java.util.Objects;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
@@ -25,6 +26,7 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
     private static final Pattern INCLUDE = Pattern.compile("(?m)^#include \"([^\"]+)\"");
 
     public KernelSource {
+        Objects.requireNonNull(includes, "includes must not be null");
         includes = Collections.unmodifiableSortedMap(new TreeMap<>(includes));
     }
 
@@ -52,6 +54,7 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
 
     /** Returns a source with this text, as in a notebook. Included files are read from {@code kernels/}. */
     public static KernelSource of(String name, String text) {
+        Objects.requireNonNull(name, "name must not be null");
         return withIncludes(name, file -> file.equals(name) ? text : fromClassPath(file));
     }
 

@@ -1,5 +1,7 @@
 package cs336.kernels.runtime;
 
+import java.util.Objects;
+
 /**
  * The occupancy of a kernel: the number of its blocks that a multiprocessor holds at a time, and the resource that
  * limits it.
@@ -45,6 +47,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
 
     /** Returns the shared memory per multiprocessor, in bytes. */
     public static int sharedBytes(GpuArchitecture architecture) {
+        Objects.requireNonNull(architecture, "architecture must not be null");
         return MultiprocessorLimits.of(architecture).sharedKib * 1024;
     }
 

@@ -101,6 +101,7 @@ public final class TensorMap {
      * all other strides are positive multiples of 16 bytes.
      */
     public static boolean fits(Tensor tensor) {
+        Tensors.requireDefined("tensor", tensor);
         long bytes = tensor.element_size();
         int last = (int) tensor.dim() - 1;
         if (tensor.numel() == 0 || tensor.stride(last) != 1 && tensor.size(last) > 1) {

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.Collectors;
 
 /**
@@ -20,6 +21,8 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
     private static final List<String> FIRST_COLUMNS = List.of("event", "phase");
 
     public MemoryTimeline {
+        Objects.requireNonNull(phases, "phases must not be null");
+        Objects.requireNonNull(points, "points must not be null");
         points = List.copyOf(points);
         phases = List.copyOf(phases);
     }
@@ -32,6 +35,7 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
      */
     public record MemoryPoint(int event, List<Long> bytes) {
         public MemoryPoint {
+            Objects.requireNonNull(bytes, "bytes must not be null");
             bytes = List.copyOf(bytes);
         }
 

@@ -17,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import org.knowm.xchart.internal.chartpart.Chart;
 import org.knowm.xchart.style.AxesChartStyler;
 
@@ -34,6 +35,9 @@ public final class MemoryTimelineChart {
      * @param description alternative text of the figure
      */
     public static Figure of(MemoryTimeline timeline, String name, String description) {
+        Objects.requireNonNull(description, "description must not be null");
+        Objects.requireNonNull(name, "name must not be null");
+        Objects.requireNonNull(timeline, "timeline must not be null");
         return of(Map.of("", timeline), name, description);
     }
 

@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 
@@ -33,6 +34,7 @@ public record IsoFlops(List<TrainingRun> runs) {
 
     /** @throws IllegalArgumentException for fewer than three budgets, or fewer than three sizes of a budget */
     public IsoFlops {
+        Objects.requireNonNull(runs, "runs must not be null");
         runs = List.copyOf(runs);
         if (runs.isEmpty()) {
             throw new IllegalArgumentException("there are no runs");
