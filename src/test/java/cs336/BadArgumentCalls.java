@@ -114,16 +114,25 @@ final class BadArgumentCalls {
                         continue;
                     }
                     String simple = file.substring(0, file.length() - ".class".length());
-                    Class<?> type = Class.forName("cs336." + name + "." + simple);
+                    Class<?> type = ifUsable("cs336." + name + "." + simple);
                     boolean isOption =
                             simple.matches(".*(Command|Options|Workload)(\\$.*)?"); // set by picocli and Sweep
-                    if (isPublic(type) && !INTERNAL.contains(type.getSimpleName()) && !isOption) {
+                    if (type != null && isPublic(type) && !INTERNAL.contains(type.getSimpleName()) && !isOption) {
                         found.add(type);
                     }
                 }
             }
         }
         return found;
+    }
+
+    /** Returns a class, or null if it needs libraries of the GPU build. */
+    private static Class<?> ifUsable(String name) throws ClassNotFoundException {
+        try {
+            return Class.forName(name);
+        } catch (LinkageError e) {
+            return null;
+        }
     }
 
     private static boolean isPublic(Class<?> type) {

@@ -31,8 +31,8 @@ class NativeCacheTest {
     /** Computes with libtorch, and answers with the number of libraries that JavaCPP's loader has loaded. */
     static final class Loads {
         public static void main(String[] arguments) {
-            var parent = new ChildJvm.Child();
             System.setProperty("cs336.loadDirectly", System.getenv(DIRECT)); // whatever this JVM inherited
+            var parent = new ChildJvm.Child();
             Torch.load();
             long elements = torch.ones(3, 4).sum().item_long();
             boolean findsLibrary = Torch.library("libtorch_cpu.so").getFile().exists();

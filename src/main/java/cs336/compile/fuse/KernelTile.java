@@ -13,7 +13,7 @@ import java.util.List;
  * @param rows how the threads get the elements of a row that several passes over it read
  */
 record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAccess rows) {
-    /** How threads get the elements of a row that several passes over it read. */
+    /** Ways for threads to get the elements of a row that several passes over it read. */
     enum RowAccess {
         /** They are loaded once, into registers. */
         REGISTERS,

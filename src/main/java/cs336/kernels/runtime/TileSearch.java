@@ -4,6 +4,7 @@ import cs336.bench.DeviceTimer;
 import cs336.torch.CudaGraph;
 import cs336.torch.Device;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Consumer;
 
 /**
@@ -36,8 +37,14 @@ public final class TileSearch {
      *
      * @param candidates forms that compute the same from the same inputs, at least one
      * @param launch launches a form on the current stream; must not change the inputs
+     * @throws IllegalArgumentException if there is no candidate
      */
     public static <T> T fastest(List<T> candidates, Device device, Consumer<T> launch) {
+        Objects.requireNonNull(device, "device must not be null");
+        Objects.requireNonNull(launch, "launch must not be null");
+        if (candidates.isEmpty()) {
+            throw new IllegalArgumentException("candidates must not be empty");
+        }
         T fastest = candidates.get(0);
         double shortest = Double.POSITIVE_INFINITY;
         for (T candidate : candidates) {
