@@ -205,7 +205,7 @@ final class FusionGroup {
         for (Operation member :
                 Stream.concat(members.stream(), Stream.of(added)).toList()) {
             Level level = levels.getOrDefault(member.output(), addedLevel);
-            boolean isOncePerRow = level == Level.ROW && !(member.operator() instanceof ReductionOperator);
+            boolean isOncePerRow = isPointwisePerRow(member, level);
             for (View view : member.reads()) {
                 Access access = Access.of(member, view);
                 boolean isHeld = !levels.containsKey(view.value())
@@ -222,6 +222,11 @@ final class FusionGroup {
                     : 0;
         }
         return bytes;
+    }
+
+    /** Returns whether a member reads and computes one number per row. */
+    static boolean isPointwisePerRow(Operation member, Level level) {
+        return level == Level.ROW && !(member.operator() instanceof ReductionOperator);
     }
 
     /** Returns whether the operation reads pairs of columns, which must be in one thread. */
@@ -266,8 +271,7 @@ final class FusionGroup {
         if (newColumns != 0) {
             all.add(newColumns);
         }
-        boolean perRow = level == Level.ROW && !(operation.operator() instanceof ReductionOperator);
-        long factor = perRow ? newColumns : 1;
+        long factor = isPointwisePerRow(operation, level) ? newColumns : 1;
         for (View view : operation.reads()) {
             for (Digit digit : Access.of(operation, view).digits()) {
                 all.add(digit.place() * factor);

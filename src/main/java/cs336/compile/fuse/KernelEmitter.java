@@ -476,7 +476,7 @@ final class KernelEmitter {
     /** Returns the load by which a member reads a view from outside of the group. */
     private Load loadOf(Operation member, View view) {
         Access access = Access.of(member, view);
-        boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
+        boolean isRow = FusionGroup.isPointwisePerRow(member, level(member));
         return new Load(
                 view.value(), view.layout().dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
     }
@@ -639,8 +639,7 @@ final class KernelEmitter {
 
     private void emitRowMembers(int depth) {
         for (Operation member : group.members()) {
-            boolean isRow = level(member) == Level.ROW && !(member.operator() instanceof ReductionOperator);
-            if (isRow && depths.get(member.output()) == depth) {
+            if (FusionGroup.isPointwisePerRow(member, level(member)) && depths.get(member.output()) == depth) {
                 line("    const " + type(inRegisters(member)) + " r" + id(member) + " = " + expression(member) + ";");
             }
         }
