@@ -31,13 +31,17 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
     static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
     private static final int WARP = 32;
     private static final int MAX_ROW_THREADS = 1024;
-    private static final int ROW_ELEMENTS = 16; // per thread, before more threads compute a row
+    private static final int ROW_BLOCK = 128; // threads of a block, before a row needs more
+    private static final int ROW_ACCESSES = 4; // of each thread to each tensor, before more threads compute a row
+    private static final int ROW_ELEMENTS = 16; // the same, of narrow accesses
     private static final int MAX_ROW_ELEMENTS = 32; // more need too many registers
     private static final int MULTIPROCESSORS = 132;
     private static final int SM_THREADS = 2048;
     private static final int MAX_SM_BLOCKS = 4;
     private static final int COLUMN_BLOCKS = 4 * MULTIPROCESSORS; // of a kernel that only sums over rows
-    private static final int SUMMING_BLOCKS = 2 * MULTIPROCESSORS; // of a kernel with rows and sums over rows
+    private static final int SUMMING_SM_BLOCKS = 3; // of a kernel with rows and sums over rows
+    private static final int SUMMING_SM_THREADS = 512; // of such a kernel: 128 registers each
+    private static final int WIDE_SUMMING_SM_THREADS = 384; // of one with over ROW_ELEMENTS a thread: 168 registers
 
     /** Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}. */
     static KernelTile of(FusionGroup group, int vector) {
@@ -48,10 +52,18 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
             return new KernelTile(MAX_BLOCK, 1, 1, 1, RowAccess.REGISTERS);
         }
         int threads = WARP;
-        while (threads < MAX_ROW_THREADS && elements(group, threads) > Math.max(ROW_ELEMENTS, vector)) {
+        while (threads < MAX_ROW_THREADS && elements(group, threads) > Math.max(ROW_ELEMENTS, ROW_ACCESSES * vector)) {
             threads *= 2;
         }
-        return ofRows(group, threads, MAX_BLOCK, SUMMING_BLOCKS, 1, RowAccess.REGISTERS);
+        if (!group.hasColumnSums()) {
+            boolean fillsBlock = group.columns() / vector >= ROW_BLOCK;
+            return ofRows(
+                    group, fillsBlock ? Math.max(ROW_BLOCK, threads) : threads, ROW_BLOCK, 1, RowAccess.REGISTERS);
+        }
+        int smThreads = elements(group, threads) > ROW_ELEMENTS ? WIDE_SUMMING_SM_THREADS : SUMMING_SM_THREADS;
+        int fitting = smThreads / Math.max(ROW_BLOCK, threads);
+        int smBlocks = Math.max(1, Math.min(SUMMING_SM_BLOCKS, fitting));
+        return ofRows(group, threads, ROW_BLOCK, smBlocks, RowAccess.REGISTERS);
     }
 
     /** Returns the tiles to compare in a search. */
@@ -75,10 +87,9 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
                 for (int block = Math.max(MAX_BLOCK / 2, threads); block <= Math.max(MAX_BLOCK, threads); block *= 2) {
                     int most = group.hasColumnSums() ? SM_THREADS / block : 1;
                     for (int smBlocks = 1; smBlocks <= Math.min(most, MAX_SM_BLOCKS); smBlocks++) {
-                        int parts = smBlocks * MULTIPROCESSORS;
                         var other = group.hasColumnSums() ? RowAccess.PREFETCH : RowAccess.RELOAD;
-                        candidates.add(ofRows(group, threads, block, parts, smBlocks, RowAccess.REGISTERS));
-                        candidates.add(ofRows(group, threads, block, parts, smBlocks, other));
+                        candidates.add(ofRows(group, threads, block, smBlocks, RowAccess.REGISTERS));
+                        candidates.add(ofRows(group, threads, block, smBlocks, other));
                     }
                 }
             }
@@ -87,11 +98,10 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
         return candidates.stream().distinct().toList();
     }
 
-    private static KernelTile ofRows(
-            FusionGroup group, int threads, int block, int summingBlocks, int smBlocks, RowAccess rows) {
+    private static KernelTile ofRows(FusionGroup group, int threads, int block, int smBlocks, RowAccess rows) {
         int blockRows = (int) Math.min(Math.max(1, block / threads), group.rows());
         long blocks = (group.rows() + blockRows - 1) / blockRows;
-        int parts = group.hasColumnSums() ? (int) Math.min(blocks, summingBlocks) : 1;
+        int parts = group.hasColumnSums() ? (int) Math.min(blocks, (long) smBlocks * MULTIPROCESSORS) : 1;
         return new KernelTile(threads, blockRows, parts, smBlocks, rows);
     }
 

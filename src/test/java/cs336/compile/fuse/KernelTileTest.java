@@ -128,7 +128,6 @@ class KernelTileTest extends ScopedTest {
     private static void assertTilesAgree(FusedKernel kernel, int width, Device device) {
         Tensor[] in = inputs(kernel, device);
         Tensor[] expected = kernel.runMembers(in);
-        double bound = DType.of(expected[0]) == DType.BFLOAT16 ? 8e-3 : 4e-6;
         for (EmittedKernel form : kernel.candidates()) {
             Tensor[] out = kernel.outputs().stream()
                     .map(value -> torch.full(
@@ -138,6 +137,7 @@ class KernelTileTest extends ScopedTest {
                     .toArray(Tensor[]::new);
             kernel.launch(form, in, out);
             for (int i = 0; i < out.length; i++) {
+                double bound = DType.of(expected[i]) == DType.BFLOAT16 ? 8e-3 : 4e-6;
                 Tensor wide = expected[i].to(DType.FLOAT64.scalarType());
                 double error =
                         out[i].to(DType.FLOAT64.scalarType()).sub(wide).norm().item_double()
