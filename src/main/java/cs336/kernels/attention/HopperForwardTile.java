@@ -13,7 +13,7 @@ import java.util.stream.Stream;
  * {@link #of} selects the tile with the shortest estimated kernel time among those that fit into registers and shared
  * memory: large tiles read keys less often and are fastest once there are enough of them; small tiles with split keys
  * keep all multiprocessors occupied when there are few tiles, and clusters do so when there are very few. The estimate
- * uses times measured on an H200.
+ * uses times fitted to those that {@code HopperForwardTileSearch}, among the tests, measured on an H200.
  *
  * @param dimension columns of the kernel: 16, 32, 64 or 128
  * @param consumers warpgroups that compute
@@ -41,37 +41,37 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
 
     /** All tiles with their times, by columns of the kernel. */
     private static final Map<Integer, List<TimedForwardTile>> TILES = Stream.of(
-                    separate(16, 3, 128, 4, 2.5, 0.98),
-                    separate(16, 2, 128, 4, 2.0, 0.83),
-                    split(16, 3, 1, 3, 1.8, 0.185),
-                    split(16, 3, 2, 3, 2.8, 0.092),
-                    split(16, 3, 4, 3, 3.4, 0.045),
-                    split(16, 3, 8, 3, 4.6, 0.027),
-                    separate(32, 3, 128, 4, 2.7, 1.06),
-                    separate(32, 2, 128, 4, 2.3, 0.89),
-                    split(32, 3, 1, 3, 1.9, 0.197),
-                    split(32, 3, 2, 3, 3.0, 0.100),
-                    split(32, 3, 4, 3, 3.7, 0.052),
-                    split(32, 3, 8, 3, 5.4, 0.028),
-                    separate(64, 3, 128, 4, 2.5, 1.25),
-                    separate(64, 2, 128, 4, 2.3, 0.99),
-                    split(64, 3, 1, 3, 1.9, 0.224),
-                    split(64, 3, 2, 3, 3.1, 0.117),
-                    split(64, 3, 4, 3, 4.6, 0.066),
-                    split(64, 3, 8, 3, 7.1, 0.034),
-                    separate(128, 3, 64, 4, 3.3, 0.875),
-                    separate(128, 2, 128, 2, 3.0, 1.21),
-                    split(128, 2, 1, 2, 2.4, 0.341),
-                    split(128, 2, 2, 2, 3.9, 0.174),
-                    split(128, 2, 4, 2, 6.0, 0.090),
-                    split(128, 2, 8, 2, 10.3, 0.049))
+                    separate(16, 3, 128, 4, 1.1, 1.01),
+                    separate(16, 2, 128, 4, 1.6, 0.840),
+                    split(16, 3, 1, 3, 1.3, 0.221, 0.279),
+                    split(16, 3, 2, 3, 2.3, 0.092, 0.135),
+                    split(16, 3, 4, 3, 3.4, 0.060, 0.060),
+                    split(16, 3, 8, 3, 5.5, 0.026, 0.027),
+                    separate(32, 3, 128, 4, 1.4, 1.09),
+                    separate(32, 2, 128, 4, 1.7, 0.894),
+                    split(32, 3, 1, 3, 1.6, 0.210, 0.265),
+                    split(32, 3, 2, 3, 2.7, 0.100, 0.132),
+                    split(32, 3, 4, 3, 3.6, 0.059, 0.059),
+                    split(32, 3, 8, 3, 5.7, 0.028, 0.028),
+                    separate(64, 3, 128, 4, 1.7, 1.29),
+                    separate(64, 2, 128, 4, 2.2, 1.00),
+                    split(64, 3, 1, 3, 2.1, 0.230, 0.247),
+                    split(64, 3, 2, 3, 3.1, 0.129, 0.129),
+                    split(64, 3, 4, 3, 4.6, 0.061, 0.065),
+                    split(64, 3, 8, 3, 7.5, 0.032, 0.036),
+                    separate(128, 3, 64, 4, 3.2, 0.889),
+                    separate(128, 2, 128, 2, 3.7, 1.24),
+                    split(128, 2, 1, 2, 2.7, 0.336, 0.476),
+                    split(128, 2, 2, 2, 3.5, 0.193, 0.242),
+                    split(128, 2, 4, 2, 6.2, 0.100, 0.112),
+                    split(128, 2, 8, 2, 10.6, 0.049, 0.058))
             .collect(Collectors.groupingBy(timed -> timed.tile.dimension()));
 
     /** Returns a tile whose consumers have separate queries. */
     private static TimedForwardTile separate(
             int dimension, int consumers, int keys, int stages, double fixed, double perBlock) {
         return new TimedForwardTile(
-                new HopperForwardTile(dimension, consumers, false, 1, keys, stages), fixed, perBlock);
+                new HopperForwardTile(dimension, consumers, false, 1, keys, stages), fixed, perBlock, perBlock);
     }
 
     /**
@@ -79,9 +79,18 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
      * keys.
      */
     private static TimedForwardTile split(
-            int dimension, int consumers, int cluster, int stages, double fixed, double perBlock) {
+            int dimension,
+            int consumers,
+            int cluster,
+            int stages,
+            double fixed,
+            double perBlock,
+            double perBlockWhenBusy) {
         return new TimedForwardTile(
-                new HopperForwardTile(dimension, consumers, true, cluster, 64, stages), fixed, perBlock);
+                new HopperForwardTile(dimension, consumers, true, cluster, 64, stages),
+                fixed,
+                perBlock,
+                perBlockWhenBusy);
     }
 
     /**
@@ -166,30 +175,46 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
      *
      * @param fixed µs before and after a tile's blocks of keys
      * @param perBlock µs per block of keys, divided by the number of warpgroups that split the keys
+     * @param perBlockWhenBusy the same while all multiprocessors work. This was measured to be longer for most tiles
+     *     that split the keys, which read keys for fewer queries
      */
-    private record TimedForwardTile(HopperForwardTile tile, double fixed, double perBlock) {
-        /**
-         * Returns the estimated time in µs until the last cluster finishes; the kernel explains the assignment of
-         * tiles.
-         */
+    private record TimedForwardTile(HopperForwardTile tile, double fixed, double perBlock, double perBlockWhenBusy) {
+        /** Returns the estimated time in µs: of the cluster that finishes last, or of a GPU that is always busy. */
         double time(int heads, int queries, int keys, boolean causal, int multiprocessors) {
-            int tiles = tile.tiles(heads, queries);
             int concurrent = tile.clusters(multiprocessors);
-            int rounds = (tiles + concurrent - 1) / concurrent;
+            int rounds = (tile.tiles(heads, queries) + concurrent - 1) / concurrent;
+            double longest = 0;
             if (!causal) {
-                return rounds * (fixed + perBlock * blocks(keys));
+                longest = rounds * (fixed + perBlock * blocks(keys));
+            } else if (rounds <= MANY_ROUNDS) { // with more, all clusters have nearly the same amount of work
+                longest = longestTime(rounds, concurrent, heads, queries, keys);
             }
+            return rounds == 1 ? longest : Math.max(longest, meanTime(heads, queries, keys, causal, concurrent));
+        }
+
+        /** Returns the mean of the clusters' estimated times in µs if all multiprocessors are busy. */
+        private double meanTime(int heads, int queries, int keys, boolean causal, int concurrent) {
+            int tiles = tile.tiles(1, queries);
+            long blocks = 0; // of the tiles of one head
+            for (int fromLast = 0; fromLast < tiles; fromLast++) {
+                blocks += blocks(causal ? Math.min(keys, queryEnd(queries, fromLast)) : keys);
+            }
+            return (fixed * tiles + perBlockWhenBusy * blocks) * heads / concurrent;
+        }
+
+        /**
+         * Returns the estimated time in µs until the last cluster finishes, with a causal mask; the kernel explains the
+         * assignment of tiles.
+         */
+        private double longestTime(int rounds, int concurrent, int heads, int queries, int keys) {
+            int tiles = tile.tiles(heads, queries);
+            double first = clusterTime(0, rounds, tiles, concurrent, heads, queries, keys);
             if (rounds == 1) {
-                return clusterTime(0, 1, tiles, concurrent, heads, queries, keys);
-            }
-            if (rounds > MANY_ROUNDS) { // all clusters have nearly the same amount of work
-                double meanKeys = queries <= keys ? queries / 2.0 : keys * (1 - keys / 2.0 / queries);
-                return (fixed + perBlock * blocks(meanKeys + tile.queries() / 2.0)) * tiles / concurrent;
+                return first;
             }
             int remaining = tiles - (rounds - 1) * concurrent; // tiles of the last round
             // The last cluster with a tile in the last round; rounds alternate in direction.
             int lastOccupied = rounds % 2 == 1 ? remaining - 1 : concurrent - remaining;
-            double first = clusterTime(0, rounds, tiles, concurrent, heads, queries, keys);
             double last = clusterTime(concurrent - 1, rounds, tiles, concurrent, heads, queries, keys);
             return Math.max(
                     Math.max(first, last), clusterTime(lastOccupied, rounds, tiles, concurrent, heads, queries, keys));
@@ -198,20 +223,23 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
         /** Returns the estimated time in µs of all tiles of one cluster, with a causal mask. */
         private double clusterTime(
                 int cluster, int rounds, int tiles, int concurrent, int heads, int queries, int keys) {
-            int groups = (queries + BOX_ROWS - 1) / BOX_ROWS;
             double sum = 0;
             for (int round = 0; round < rounds; round++) {
                 int number = round * concurrent + (round % 2 == 0 ? cluster : concurrent - 1 - cluster);
-                int queryEnd = groups * BOX_ROWS - number / heads * tile.queries();
                 if (number < tiles) {
-                    sum += fixed + perBlock * blocks(Math.min(keys, queryEnd));
+                    sum += fixed + perBlock * blocks(Math.min(keys, queryEnd(queries, number / heads)));
                 }
             }
             return sum;
         }
 
-        private double blocks(double keys) {
-            return Math.ceil(keys / tile.keys());
+        /** Returns the end of the queries of a tile, counted from the last tile of a head. */
+        private int queryEnd(int queries, int fromLast) {
+            return (queries + BOX_ROWS - 1) / BOX_ROWS * BOX_ROWS - fromLast * tile.queries();
+        }
+
+        private int blocks(int keys) {
+            return (keys + tile.keys() - 1) / tile.keys();
         }
     }
 }

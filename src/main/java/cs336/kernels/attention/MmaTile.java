@@ -95,6 +95,9 @@ public record MmaTile(
     }
 
     private MmaTile smaller() {
+        if (columns > 32) { // its tiles of the other tensors take most of the shared memory
+            return with(rowWarps, columnWarps, columns / 2, smBlocks);
+        }
         if (rowWarps > 1) {
             return with(rowWarps / 2, columnWarps, columns, smBlocks);
         }

@@ -32,6 +32,14 @@ class HopperForwardTileTest {
         assertEquals(128, tile(128, 16, 4096, 4096, true).queries()); // 8/3 rounds of tiles of 192, 4 rounds of these
     }
 
+    @ParameterizedTest
+    @ValueSource(ints = {16, 32})
+    void narrowHeadsThatKeepTheGpuBusyHaveSeparateQueries(int d) {
+        assertEquals(128, tile(d, 1, 32768, 32768, true).queries()); // split keys take 1.2 times as long, or more
+        assertTrue(tile(d, 1, 16384, 16384, true).splitKeys());
+        assertEquals(192, tile(d, 1024, 256, 256, true).queries());
+    }
+
     @Test
     void oneQueryWithManyKeysIsSplitOverACluster() {
         assertTrue(tile(64, 1, 1, 65536, false).cluster() > 2);

@@ -12,6 +12,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -53,6 +54,17 @@ class MmaFlashTest {
             assertTrue(many.columnWarps() == 1 && many.rows() >= 2 * few.rows(), many::toString);
             MmaTile onSmallerGpu = MmaTileTable.of(kernel, DType.FLOAT32, 3, 64, 1 << 14, hopper, 8);
             assertEquals(many, onSmallerGpu);
+        }
+    }
+
+    @Test
+    void aTileWiderThanTheSharedMemoryKeepsItsWarpsAndHasFewerColumns() {
+        for (MmaKernel kernel : List.of(MmaKernel.QUERIES, MmaKernel.KEYS)) {
+            MmaTile hopper = MmaTileTable.of(kernel, DType.FLOAT32, 3, 64, 1 << 14, KernelVariant.HOPPER, 132);
+            MmaTile ampere = MmaTileTable.of(kernel, DType.FLOAT32, 3, 64, 1 << 14, KernelVariant.AMPERE, 132);
+            assertEquals(hopper.threads(), ampere.threads(), ampere::toString);
+            assertEquals(hopper.rows(), ampere.rows(), ampere::toString);
+            assertEquals(hopper.columns() / 2, ampere.columns(), ampere::toString);
         }
     }
 
