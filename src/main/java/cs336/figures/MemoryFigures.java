@@ -10,7 +10,6 @@ import cs336.profile.memory.MemoryTimeline;
 import cs336.profile.memory.MemoryTimelineChart;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import tech.tablesaw.api.Row;
@@ -29,8 +28,8 @@ public final class MemoryFigures {
     public static Figure forward(MeasurementQuery measurements, int context) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("no autograd graph", timeline(numbers, context, "fp32", "forward"));
-        byTitle.put("autograd graph kept", timeline(numbers, context, "fp32", "forward-graph"));
+        byTitle.put("no autograd graph", timeline(numbers, 2025, context, "fp32", "forward"));
+        byTitle.put("autograd graph kept", timeline(numbers, 2025, context, "fp32", "forward-graph"));
         return MemoryTimelineChart.aboveParameters(
                         byTitle,
                         "memory-forward",
@@ -43,26 +42,35 @@ public final class MemoryFigures {
 
     /** Plots the memory of two training steps of the 2.7B model in fp32 and under autocast, from stored timelines. */
     public static Figure steps(MeasurementQuery measurements, int context) {
+        return steps(measurements, 2025, context, "memory-steps", "2.7B model, batch 4");
+    }
+
+    /** Plots the same as {@link #steps(MeasurementQuery, int)} for the model of 2024: batch 16, context 128. */
+    public static Figure steps2024(MeasurementQuery measurements) {
+        return steps(measurements, 2024, 128, "memory-steps-2024", "2.7B model of 2024, batch 16");
+    }
+
+    private static Figure steps(MeasurementQuery measurements, int year, int context, String name, String model) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("fp32", timeline(numbers, context, "fp32", "step"));
-        byTitle.put("bf16 autocast", timeline(numbers, context, "bf16", "step"));
+        byTitle.put("fp32", timeline(numbers, year, context, "fp32", "step"));
+        byTitle.put("bf16 autocast", timeline(numbers, year, context, "bf16", "step"));
         return MemoryTimelineChart.of(
                         byTitle,
-                        "memory-steps",
-                        "Memory in use by category during the first two training steps of the 2.7B model, batch 4, context "
-                                + context + ", in fp32 and under autocast to bf16")
+                        name,
+                        "Memory in use by category during the first two training steps of the %s, context %d, in fp32 and under autocast to bf16"
+                                .formatted(model, context))
                 .withOrigin(numbers.origin());
     }
 
     /** Returns a stored timeline of the 2.7B model, and counts the row of its peak as used. */
-    private static MemoryTimeline timeline(MeasurementQuery numbers, int context, String dtype, String pass) {
+    private static MemoryTimeline timeline(MeasurementQuery numbers, int year, int context, String dtype, String pass) {
         numbers.select(
-                "memory_profiling[year=2025, implementation=plain, size=2.7B, context=%d, dtype=%s, pass=%s, metric=peak-memory]"
-                        .formatted(context, dtype, pass));
-        Path folder = numbers.folder().resolve("memory/2.7B-%d-%s-%s".formatted(context, dtype, pass));
+                "memory_profiling[year=%d, implementation=plain, size=2.7B, context=%d, dtype=%s, pass=%s, metric=peak-memory]"
+                        .formatted(year, context, dtype, pass));
+        String folder = "memory/%s2.7B-%d-%s-%s".formatted(year == 2024 ? "2024-" : "", context, dtype, pass);
         try {
-            return MemoryTimeline.read(folder.resolve("timeline.csv"));
+            return MemoryTimeline.read(numbers.folder().resolve(folder).resolve("timeline.csv"));
         } catch (IOException e) {
             throw new UncheckedIOException(e.getMessage(), e);
         }

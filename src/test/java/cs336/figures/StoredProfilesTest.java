@@ -40,6 +40,7 @@ class StoredProfilesTest {
                 ProfilingFigures.timeline(ONE),
                 MemoryFigures.forward(ONE, 512),
                 MemoryFigures.steps(ONE, 512),
+                MemoryFigures.steps2024(ONE),
                 FsdpFigures.step(TWO),
                 FsdpFigures.block(TWO)));
         for (String mode : List.of("naive", "flat", "overlapped")) {
@@ -112,16 +113,23 @@ class StoredProfilesTest {
     @Test
     void memoryTimelinesHaveThePeaksOfTheirRows() throws IOException {
         for (String pass : List.of("fp32-forward", "fp32-forward-graph", "fp32-step", "bf16-step")) {
-            MemoryTimeline timeline =
-                    MemoryTimeline.read(ONE.folder().resolve("memory/2.7B-512-" + pass + "/timeline.csv"));
-            String[] parts = pass.split("-", 2);
-            assertEquals(
-                    ONE.quantity("memory_profiling[size=2.7B, year=2025, context=512, implementation=plain, dtype="
-                                    + parts[0] + ", pass=" + parts[1] + ", metric=peak-memory]")
-                            .value(),
-                    timeline.peak().total(),
-                    pass);
+            requirePeak("2.7B-512-" + pass, 2025, 512, pass);
         }
+        for (String pass : List.of("fp32-step", "bf16-step")) {
+            requirePeak("2024-2.7B-128-" + pass, 2024, 128, pass);
+        }
+    }
+
+    private static void requirePeak(String folder, int year, int context, String pass) throws IOException {
+        MemoryTimeline timeline = MemoryTimeline.read(ONE.folder().resolve("memory/" + folder + "/timeline.csv"));
+        String[] parts = pass.split("-", 2);
+        assertEquals(
+                ONE.quantity(
+                                "memory_profiling[size=2.7B, year=%d, context=%d, implementation=plain, dtype=%s, pass=%s, metric=peak-memory]"
+                                        .formatted(year, context, parts[0], parts[1]))
+                        .value(),
+                timeline.peak().total(),
+                folder);
     }
 
     /** Returns the summed duration of kernels of a kind, or of all kinds if it is null, in milliseconds. */
