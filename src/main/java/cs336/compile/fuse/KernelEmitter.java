@@ -2,7 +2,6 @@ package cs336.compile.fuse;
 
 import cs336.compile.fuse.Access.Digit;
 import cs336.compile.fuse.FusionGroup.Level;
-import cs336.compile.fuse.KernelTile.RowAccess;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
@@ -16,7 +15,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.regex.Pattern;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
 /**
@@ -176,10 +175,7 @@ final class KernelEmitter {
 
     private void emitRow(List<Operation> sums) {
         List<String> packed = loads.keySet().stream()
-                .filter(load -> tile.rows() != RowAccess.RELOAD
-                        && !isPerRow(load)
-                        && isVector(load)
-                        && load.dtype != DType.FLOAT32)
+                .filter(load -> !isPerRow(load) && isVector(load) && load.dtype != DType.FLOAT32)
                 .map(loads::get)
                 .toList();
         emitLoads();
@@ -195,13 +191,21 @@ final class KernelEmitter {
     }
 
     /**
-     * Emits a function that starts to copy the tensors of a row to shared memory, and the call for the first row. Each
-     * thread copies what it reads itself, so that it needs no barrier.
+     * Emits the loads of what all rows share, a function that starts to copy the tensors of a row to shared memory, and
+     * the call for the first row. Each thread copies what it reads itself, so that it needs no barrier.
      */
     private void emitPrefetch() {
-        if (tile.rows() != RowAccess.PREFETCH) {
+        if (!tile.prefetch()) {
             return;
         }
+        emitElementLoads(load -> !isOfRow(load));
+        loads.forEach((load, name) -> {
+            if (isPerRow(load)) {
+                line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + perRow(load) + " : ("
+                        + held(load) + ")0; };");
+                line("    auto " + name + "Next = " + name + "Of(row);");
+            }
+        });
         loads.keySet().stream()
                 .filter(load -> !isPerRow(load) && isVector(load) && isOfRow(load))
                 .forEach(prefetched::add);
@@ -341,33 +345,41 @@ final class KernelEmitter {
     // ---- loads and stores
 
     private void emitLoads() {
-        if (tile.rows() == RowAccess.PREFETCH) {
-            line("    prefetch(row + PARTS * BLOCK_ROWS, 1 - stage);");
-            line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
+        if (tile.prefetch()) {
+            line("    const long long next = row + PARTS * BLOCK_ROWS;");
+            line("    prefetch(next, 1 - stage);");
         }
         loads.forEach((load, name) -> {
             if (isPerRow(load)) {
-                line("    const " + held(load) + " " + name + " = loadElement(" + pointer(load) + " + "
-                        + address(load.access, "0") + ");");
-            } else if (tile.rows() != RowAccess.RELOAD) {
-                line("    " + held(load) + " " + name + "[CHUNKS]" + vectorDeclaration(load) + ";");
+                String value = tile.prefetch() ? name + "Next" : perRow(load);
+                line("    const " + held(load) + " " + name + " = " + value + ";");
+                if (tile.prefetch()) {
+                    line("    " + name + "Next = " + name + "Of(next);");
+                }
             }
         });
-        if (tile.rows() == RowAccess.RELOAD) {
-            loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[i]");
-            return;
+        if (tile.prefetch()) {
+            line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
         }
-        emitChunks(
-                "    ",
-                indent -> loads.forEach((load, name) -> {
-                    if (!isPerRow(load)) {
-                        line(indent + load(load, name + "[k]"));
-                    }
-                }));
-        if (tile.rows() == RowAccess.PREFETCH) {
+        emitElementLoads(load -> !tile.prefetch() || isOfRow(load));
+        if (tile.prefetch()) {
             line("    stage = 1 - stage;");
         }
         loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[k][i]");
+    }
+
+    /** Emits the loads of those tensors that have an element for each column. */
+    private void emitElementLoads(Predicate<Load> which) {
+        Map<Load, String> chosen = new LinkedHashMap<>(loads);
+        chosen.keySet().removeIf(load -> isPerRow(load) || !which.test(load));
+        chosen.forEach(
+                (load, name) -> line("    " + held(load) + " " + name + "[CHUNKS]" + vectorDeclaration(load) + ";"));
+        emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));
+    }
+
+    /** Returns the expression that loads a row's number. */
+    private String perRow(Load load) {
+        return "loadElement(" + pointer(load) + " + " + address(load.access, "0") + ")";
     }
 
     private interface ChunkBody {
@@ -382,7 +394,7 @@ final class KernelEmitter {
             line(indent + "    constexpr int k = 0;");
             line(indent + "    const long long column = first;");
         } else {
-            line("#pragma unroll" + (tile.rows() == RowAccess.RELOAD ? " 2" : ""));
+            line("#pragma unroll");
             line(indent + "for (int k = 0; k < CHUNKS; k++) {");
             line(indent + "    const int column = (k * THREADS + threadIdx.x % THREADS) * VEC;");
             if (group.columns() != (long) chunks * tile.rowThreads() * vector) {
@@ -391,30 +403,11 @@ final class KernelEmitter {
         }
         int empty = text.length();
         body.emit(indent + "    ");
-        if (tile.rows() == RowAccess.RELOAD) {
-            text.insert(empty, reloads(text.substring(empty), indent + "    "));
-        }
         if (text.length() == empty) {
             text.setLength(start);
         } else {
             line(indent + "}");
         }
-    }
-
-    /** Returns the loads of the elements that a pass over a row reads. */
-    private String reloads(String pass, String indent) {
-        var lines = new StringBuilder();
-        loads.forEach((load, element) -> {
-            if (!isPerRow(load)
-                    && Pattern.compile("\\b" + Pattern.quote(element))
-                            .matcher(pass)
-                            .find()) {
-                String name = element.replace("[i]", "");
-                lines.append(indent + held(load) + " " + name + vectorDeclaration(load) + ";\n");
-                lines.append(indent + load(load, name) + "\n");
-            }
-        });
-        return lines.toString();
     }
 
     private String vectorDeclaration(Load load) {

@@ -10,22 +10,10 @@ import java.util.List;
  * @param blockRows rows that a block computes at the same time
  * @param parts blocks that each store a partial sum of every column; 1 without sums over rows
  * @param smBlocks blocks per multiprocessor that the compiler must leave registers for, with sums over rows
- * @param rows how the threads get the elements of a row that several passes over it read
+ * @param prefetch whether an asynchronous copy fetches the next row to shared memory while the block computes the
+ *     current one, and registers keep for all rows what does not depend on the row; only with sums over rows
  */
-record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAccess rows) {
-    /** Ways for threads to get the elements of a row that several passes over it read. */
-    enum RowAccess {
-        /** They are loaded once, into registers. */
-        REGISTERS,
-        /**
-         * The same, after an asynchronous copy to shared memory while the block computes the previous row; only with
-         * sums over rows, whose blocks compute several rows.
-         */
-        PREFETCH,
-        /** Each pass loads them again, from the L1 cache except for the first time; without sums over rows. */
-        RELOAD
-    }
-
+record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolean prefetch) {
     static final int COLUMN_THREADS = 32; // of a kernel that only sums over rows, for VEC columns each
     static final int MAX_BLOCK = 256;
     static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
@@ -46,10 +34,10 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
     /** Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}. */
     static KernelTile of(FusionGroup group, int vector) {
         if (group.isOverColumns()) {
-            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, RowAccess.REGISTERS);
+            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false);
         }
         if (!group.hasReduction()) {
-            return new KernelTile(MAX_BLOCK, 1, 1, 1, RowAccess.REGISTERS);
+            return new KernelTile(MAX_BLOCK, 1, 1, 1, false);
         }
         int threads = WARP;
         while (threads < MAX_ROW_THREADS && elements(group, threads) > Math.max(ROW_ELEMENTS, ROW_ACCESSES * vector)) {
@@ -57,13 +45,12 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
         }
         if (!group.hasColumnSums()) {
             boolean fillsBlock = group.columns() / vector >= ROW_BLOCK;
-            return ofRows(
-                    group, fillsBlock ? Math.max(ROW_BLOCK, threads) : threads, ROW_BLOCK, 1, RowAccess.REGISTERS);
+            return ofRows(group, fillsBlock ? Math.max(ROW_BLOCK, threads) : threads, ROW_BLOCK, 1, false);
         }
         int smThreads = elements(group, threads) > ROW_ELEMENTS ? WIDE_SUMMING_SM_THREADS : SUMMING_SM_THREADS;
         int fitting = smThreads / Math.max(ROW_BLOCK, threads);
         int smBlocks = Math.max(1, Math.min(SUMMING_SM_BLOCKS, fitting));
-        return ofRows(group, threads, ROW_BLOCK, smBlocks, RowAccess.REGISTERS);
+        return ofRows(group, threads, ROW_BLOCK, smBlocks, false);
     }
 
     /** Returns the tiles to compare in a search. */
@@ -71,12 +58,11 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
         List<KernelTile> candidates = new ArrayList<>();
         if (group.isOverColumns()) {
             for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
-                candidates.add(
-                        new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, RowAccess.REGISTERS));
+                candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false));
             }
         } else if (!group.hasReduction()) {
             for (int block = MAX_BLOCK / 2; block <= 2 * MAX_BLOCK; block *= 2) {
-                candidates.add(new KernelTile(block, 1, 1, 1, RowAccess.REGISTERS));
+                candidates.add(new KernelTile(block, 1, 1, 1, false));
             }
         } else {
             for (int threads = WARP; threads <= MAX_ROW_THREADS; threads *= 2) {
@@ -87,9 +73,10 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
                 for (int block = Math.max(MAX_BLOCK / 2, threads); block <= Math.max(MAX_BLOCK, threads); block *= 2) {
                     int most = group.hasColumnSums() ? SM_THREADS / block : 1;
                     for (int smBlocks = 1; smBlocks <= Math.min(most, MAX_SM_BLOCKS); smBlocks++) {
-                        var other = group.hasColumnSums() ? RowAccess.PREFETCH : RowAccess.RELOAD;
-                        candidates.add(ofRows(group, threads, block, smBlocks, RowAccess.REGISTERS));
-                        candidates.add(ofRows(group, threads, block, smBlocks, other));
+                        candidates.add(ofRows(group, threads, block, smBlocks, false));
+                        if (group.hasColumnSums()) {
+                            candidates.add(ofRows(group, threads, block, smBlocks, true));
+                        }
                     }
                 }
             }
@@ -98,11 +85,11 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, RowAcc
         return candidates.stream().distinct().toList();
     }
 
-    private static KernelTile ofRows(FusionGroup group, int threads, int block, int smBlocks, RowAccess rows) {
+    private static KernelTile ofRows(FusionGroup group, int threads, int block, int smBlocks, boolean prefetch) {
         int blockRows = (int) Math.min(Math.max(1, block / threads), group.rows());
         long blocks = (group.rows() + blockRows - 1) / blockRows;
         int parts = group.hasColumnSums() ? (int) Math.min(blocks, (long) smBlocks * MULTIPROCESSORS) : 1;
-        return new KernelTile(threads, blockRows, parts, smBlocks, rows);
+        return new KernelTile(threads, blockRows, parts, smBlocks, prefetch);
     }
 
     private static int columnParts(FusionGroup group, int vector, int blocks) {
