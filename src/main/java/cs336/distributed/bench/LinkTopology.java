@@ -7,6 +7,7 @@ import cs336.bench.Case;
 import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Provenance;
+import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -81,7 +82,7 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
             String matrix = NvidiaSmi.output("topo", "-m");
             String nvlinks = NvidiaSmi.output("nvlink", "-s");
             parse(matrix, nvlinks).store(measurements, provenance);
-            Files.writeString(
+            WholeFile.write(
                     measurements.path().resolveSibling("topology.txt"),
                     COLOURS.matcher(matrix).replaceAll("") + "\n" + nvlinks.replaceAll(" ?\\(UUID: [^)]*\\)", ""));
         } catch (IOException | IllegalArgumentException e) {
