@@ -223,7 +223,7 @@ public final class ChildJvm implements AutoCloseable {
     }
 
     /** Returns the flags of this JVM except those for debuggers and agents, which would affect measurements. */
-    private static List<String> flags() {
+    static List<String> flags() {
         return ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
                 .filter(flag -> !flag.matches("-agent(lib|path):.*|-javaagent:.*|-Xdebug|-Xrunjdwp.*|-XX:ErrorFile=.*"))
                 .toList();

@@ -312,15 +312,9 @@ class SweepTest {
     }
 
     private Process startSweep(String... ends) throws IOException {
-        var command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-cp",
-                System.getProperty("java.class.path"),
-                SweepProcess.class.getName(),
-                folder.toString()));
-        command.addAll(List.of(ends));
-        return new ProcessBuilder(command)
-                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+        var builder = TestJvm.of(SweepProcess.class, folder.toString());
+        builder.command().addAll(List.of(ends));
+        return builder.redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
     }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.TestJvm;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,12 +35,7 @@ class TurnsTest {
     }
 
     private static Process start(Path beginning) throws IOException {
-        var builder = new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-cp",
-                System.getProperty("java.class.path"),
-                TwoRounds.class.getName());
-        builder.redirectError(ProcessBuilder.Redirect.DISCARD);
+        var builder = TestJvm.of(TwoRounds.class).redirectError(ProcessBuilder.Redirect.DISCARD);
         if (beginning != null) {
             builder.environment().put("CS336_TURNS", beginning.toString());
         }

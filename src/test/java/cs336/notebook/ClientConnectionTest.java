@@ -15,6 +15,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.AttackCount;
+import cs336.bench.TestJvm;
 import cs336.notebook.KernelClient.Port;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -449,13 +450,7 @@ public class ClientConnectionTest {
     }
 
     private static Process start(Path connectionFile) throws IOException {
-        var command = List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-cp",
-                System.getProperty("java.class.path"),
-                JavaKernel.class.getName(),
-                connectionFile.toString());
-        return new ProcessBuilder(command)
+        return TestJvm.of(JavaKernel.class, connectionFile.toString())
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
                 .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();

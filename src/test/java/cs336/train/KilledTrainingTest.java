@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.AttackCount;
+import cs336.bench.TestJvm;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.safetensors.Safetensors;
 import java.io.IOException;
@@ -56,15 +57,9 @@ class KilledTrainingTest {
     }
 
     private Process start(Path checkpoints) throws IOException {
-        var command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                TrainingProcess.class.getName()));
-        command.addAll(List.of(arguments(checkpoints)));
-        var builder = new ProcessBuilder(command)
-                .redirectError(folder.resolve("errors.txt").toFile());
-        builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
-        return builder.start();
+        return TestJvm.of(TrainingProcess.class, arguments(checkpoints))
+                .redirectError(folder.resolve("errors.txt").toFile())
+                .start();
     }
 
     @Test

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
+import cs336.bench.TestJvm;
 import cs336.distributed.bench.ToyModel;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
@@ -678,13 +679,8 @@ public class FailingWellTest {
     /** Sends a signal to a launcher and checks that its ranks end. Returns null. */
     private static Void requireRanksEndAfter(String signal) {
         try {
-            var command = List.of(
-                    Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                    "-XX:TieredStopAtLevel=1",
-                    EndlessLaunch.class.getName());
-            var builder = new ProcessBuilder(command).redirectErrorStream(true);
-            builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
-            Process launcher = builder.start();
+            Process launcher =
+                    TestJvm.of(EndlessLaunch.class).redirectErrorStream(true).start();
             var ranks = new ArrayList<Long>();
             try (var lines = launcher.inputReader()) {
                 while (ranks.size() < 2) {

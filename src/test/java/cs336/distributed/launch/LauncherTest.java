@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.Main;
+import cs336.bench.TestJvm;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
@@ -202,15 +203,9 @@ class LauncherTest {
 
     /** Starts the command in its own process, with environment variables of srun or torchrun. */
     static Process launch(Map<String, String> variables, String... arguments) throws IOException {
-        var command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                Main.class.getName(),
-                "launch"));
-        command.addAll(List.of(arguments));
-        var builder = new ProcessBuilder(command).redirectErrorStream(true);
+        var builder = TestJvm.of(Main.class, "launch").redirectErrorStream(true);
+        builder.command().addAll(List.of(arguments));
         builder.environment().keySet().removeIf(name -> name.matches("(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|SLURM_.*"));
-        builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
         builder.environment().putAll(variables);
         return builder.start();
     }
