@@ -26,13 +26,14 @@ public final class DeviceEvent extends TraceEvent {
             long start,
             long duration,
             DeviceArgs args,
-            HostEvent launch) {
+            HostEvent launch,
+            KernelKind kernelKind) {
         super(name, start, duration);
         this.kind = kind;
         this.stream = stream;
         this.args = args;
         this.launch = launch;
-        kernelKind = KernelKind.of(kind, name, launch);
+        this.kernelKind = kernelKind;
     }
 
     /** Returns the kind of event: a kernel, a copy, a set or a range. */

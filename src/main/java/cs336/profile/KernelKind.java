@@ -35,20 +35,27 @@ public enum KernelKind {
         this.names = names == null ? null : Pattern.compile(names);
     }
 
-    static KernelKind of(DeviceEventKind kind, String name, HostEvent launch) {
-        if (kind == DeviceEventKind.MEMCPY || kind == DeviceEventKind.MEMSET) {
-            return COPY;
-        }
+    /** Returns the kind of the kernels of this name that PyTorch operators launch. */
+    static KernelKind named(String name) {
         String lowerCase = name.toLowerCase(Locale.ROOT);
         for (KernelKind candidate : values()) {
-            boolean fits = candidate == OURS
-                    ? isOurs(name, launch)
-                    : candidate.names.matcher(lowerCase).find();
-            if (fits) {
+            if (candidate != OURS && candidate.names.matcher(lowerCase).find()) {
                 return candidate;
             }
         }
         return OTHER;
+    }
+
+    /**
+     * Returns the kind of an event.
+     *
+     * @param named the kind of {@link #named}, which callers with many events of one name keep
+     */
+    static KernelKind of(DeviceEventKind kind, String name, KernelKind named, HostEvent launch) {
+        if (kind == DeviceEventKind.MEMCPY || kind == DeviceEventKind.MEMSET) {
+            return COPY;
+        }
+        return named.compareTo(OURS) > 0 && isOurs(name, launch) ? OURS : named;
     }
 
     private static boolean isOurs(String name, HostEvent launch) {

@@ -51,6 +51,7 @@ final class TraceBuilder {
                 operators.putIfAbsent(args.external(), event);
             }
         }
+        Map<String, KernelKind> named = new HashMap<>();
         List<DeviceEvent> launched = new ArrayList<>(device.size());
         for (DeviceEventDraft event : device) {
             HostEvent launch = null;
@@ -60,8 +61,16 @@ final class TraceBuilder {
                     launch = operators.get(event.args.external());
                 }
             }
+            KernelKind kind = named.computeIfAbsent(event.name, KernelKind::named);
             launched.add(new DeviceEvent(
-                    event.kind, event.name, event.stream, event.start, event.duration, event.args, launch));
+                    event.kind,
+                    event.name,
+                    event.stream,
+                    event.start,
+                    event.duration,
+                    event.args,
+                    launch,
+                    KernelKind.of(event.kind, event.name, kind, launch)));
         }
         launched.sort(Comparator.comparing(DeviceEvent::stream).thenComparingLong(DeviceEvent::start));
         memory.sort(Comparator.comparingLong(MemoryEvent::time));

@@ -50,14 +50,17 @@ class KernelKindTest {
                 "OURS|''|flash_attention_forward",
             })
     void theKindFollowsFromTheNameAndTheLaunch(KernelKind kind, String operator, String kernel) {
-        assertEquals(kind, KernelKind.of(DeviceEventKind.KERNEL, kernel, launchedBy(operator)));
+        assertEquals(kind, kindOf(DeviceEventKind.KERNEL, kernel, launchedBy(operator)));
     }
 
     @Test
     void memoryCopiesAndSetsAreCopies() {
-        assertEquals(KernelKind.COPY, KernelKind.of(DeviceEventKind.MEMCPY, "Memcpy DtoD (Device -> Device)", null));
-        assertEquals(
-                KernelKind.COPY, KernelKind.of(DeviceEventKind.MEMSET, "Memset (Device)", launchedBy("aten::zero_")));
+        assertEquals(KernelKind.COPY, kindOf(DeviceEventKind.MEMCPY, "Memcpy DtoD (Device -> Device)", null));
+        assertEquals(KernelKind.COPY, kindOf(DeviceEventKind.MEMSET, "Memset (Device)", launchedBy("aten::zero_")));
         assertEquals("matmul", KernelKind.MATMUL.toString());
+    }
+
+    private static KernelKind kindOf(DeviceEventKind kind, String name, HostEvent launch) {
+        return KernelKind.of(kind, name, KernelKind.named(name), launch);
     }
 }
