@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -20,6 +21,7 @@ import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.NumericColumn;
 import tech.tablesaw.api.Table;
@@ -315,7 +317,10 @@ public final class MeasurementQuery {
         if (!table.containsColumn(column)) {
             return "";
         }
-        Column<?> cells = table.column(column);
+        return cell(table.column(column), row);
+    }
+
+    private static String cell(Column<?> cells, int row) {
         boolean decimal = cells instanceof DoubleColumn && !cells.isMissing(row);
         return decimal ? formatted(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
     }
@@ -348,14 +353,17 @@ public final class MeasurementQuery {
 
     private List<Integer> rows(Selection selection) {
         Table table = load(file(selection));
-        var rows = new ArrayList<Integer>();
         var filters = new LinkedHashMap<>(selection.filters());
         filters.keySet().forEach(column -> requireColumn(table, column));
         boolean medianRound = filters.remove("round", List.of("median"));
-        for (int row = 0; row < table.rowCount(); row++) {
-            if (matches(table, row, filters)) {
-                rows.add(row);
-            }
+        List<Integer> rows = IntStream.range(0, table.rowCount()).boxed().toList();
+        for (var filter : filters.entrySet()) {
+            Column<?> cells = table.column(filter.getKey());
+            Map<String, Boolean> matching = new HashMap<>(); // by content of the cell
+            rows = rows.stream()
+                    .filter(row -> matching.computeIfAbsent(
+                            cell(cells, row), cell -> filter.getValue().stream().anyMatch(value -> same(cell, value))))
+                    .toList();
         }
         return medianRound ? medianRounds(table, rows) : rows;
     }
@@ -379,16 +387,6 @@ public final class MeasurementQuery {
                         .get(rounds.size() / 2))
                 .sorted()
                 .toList();
-    }
-
-    private static boolean matches(Table table, int row, Map<String, List<String>> filters) {
-        for (var filter : filters.entrySet()) {
-            String cell = cell(table, row, filter.getKey());
-            if (filter.getValue().stream().noneMatch(value -> same(cell, value))) {
-                return false;
-            }
-        }
-        return true;
     }
 
     /** Returns true if two values are equal as text or as numbers, such as 1e-3 and 0.001. */
