@@ -50,8 +50,9 @@ import picocli.CommandLine.UnmatchedArgumentException;
 @Command(
         name = "cs336",
         version = "cs336-systems 0.1.0",
-        description = "The systems side of training language models, measured from Java.",
-        subcommands = {
+        description = "The systems side of training language models, measured from Java.")
+public final class Main extends LabCommand {
+    private static final List<Class<? extends LabCommand>> COMMANDS = List.of(
             BenchmarkCommand.class,
             ProfileCommand.class,
             OverlapCommand.class,
@@ -79,9 +80,8 @@ import picocli.CommandLine.UnmatchedArgumentException;
             NotebooksCommand.class,
             WriteupCommand.class,
             SiteCommand.class,
-            ReportCommand.class
-        })
-public final class Main extends LabCommand {
+            ReportCommand.class);
+
     /** Runs a command and exits with its exit code. */
     public static void main(String[] arguments) {
         System.setProperty("java.awt.headless", "true");
@@ -89,7 +89,7 @@ public final class Main extends LabCommand {
         Locale.setDefault(Locale.ENGLISH);
         int exitCode;
         try {
-            exitCode = commandLine().execute(arguments);
+            exitCode = commandLine(arguments).execute(arguments);
         } catch (OutOfMemoryError e) {
             System.err.println("cs336: out of memory (" + e.getMessage() + ")");
             exitCode = CommandLine.ExitCode.SOFTWARE;
@@ -105,9 +105,17 @@ public final class Main extends LabCommand {
         System.exit(exitCode);
     }
 
-    /** Returns the command line with all its commands. */
-    static CommandLine commandLine() {
+    /**
+     * Returns the command line for some arguments. If the first one is a command, it has no other commands, so that it
+     * is made sooner.
+     */
+    static CommandLine commandLine(String... arguments) {
         var main = new CommandLine(new Main());
+        String first = arguments.length == 0 ? "" : arguments[0];
+        boolean isCommand = COMMANDS.stream().map(Main::name).anyMatch(first::equals);
+        COMMANDS.stream()
+                .filter(command -> !isCommand || name(command).equals(first))
+                .forEach(main::addSubcommand);
         // Without this, picocli prints a warning about a value with one quotation mark.
         for (CommandLine command : main.getSubcommands().values()) {
             command.getCommandSpec().parser().splitQuotedStrings(true);
@@ -118,7 +126,7 @@ public final class Main extends LabCommand {
                     return new CommandLine.RunLast().execute(parsed);
                 })
                 .setParameterExceptionHandler(
-                        (error, arguments) -> fail(error.getCommandLine(), reason(error), CommandLine.ExitCode.USAGE))
+                        (error, unused) -> fail(error.getCommandLine(), reason(error), CommandLine.ExitCode.USAGE))
                 .setExecutionExceptionHandler((error, commandLine, parsed) -> {
                     if (error instanceof IOException e) {
                         return fail(commandLine, reason(e), CommandLine.ExitCode.SOFTWARE);
@@ -134,6 +142,10 @@ public final class Main extends LabCommand {
                     }
                     throw error;
                 });
+    }
+
+    private static String name(Class<? extends LabCommand> command) {
+        return command.getAnnotation(Command.class).name();
     }
 
     /**

@@ -20,7 +20,10 @@ final class ReportCommand extends LabCommand {
         CommandLine main = spec.commandLine().getParent();
         String[][] commands = {{"notebooks", "--portable"}, {"writeup"}, {"site"}};
         for (String[] command : commands) {
-            int code = main.execute(command);
+            int code = Main.commandLine(command)
+                    .setOut(main.getOut())
+                    .setErr(main.getErr())
+                    .execute(command);
             if (code != CommandLine.ExitCode.OK) {
                 return code;
             }

@@ -73,7 +73,7 @@ class CommandLineFuzzTest {
         "@/"
     };
 
-    /** A run with -Dcs336.fuzz=19 tries all values; each command line takes 20 ms. */
+    /** A run with -Dcs336.fuzz=19 tries all values; each command line takes milliseconds. */
     private static final int VALUES_PER_OPTION = Integer.getInteger("cs336.fuzz", 1);
 
     @TempDir
@@ -84,10 +84,11 @@ class CommandLineFuzzTest {
     private void assertRefused(List<String> arguments) {
         var out = new StringWriter();
         var err = new StringWriter();
-        int exitCode = Main.commandLine()
+        String[] line = arguments.toArray(String[]::new);
+        int exitCode = Main.commandLine(line)
                 .setOut(new PrintWriter(out))
                 .setErr(new PrintWriter(err))
-                .execute(arguments.toArray(String[]::new));
+                .execute(line);
         assertTrue(exitCode == 1 || exitCode == 2, arguments + " ended with exit code " + exitCode);
         assertEquals(1, err.toString().lines().count(), arguments + ": " + err);
         assertTrue(err.toString().startsWith("cs336: "), arguments + ": " + err);
@@ -106,7 +107,8 @@ class CommandLineFuzzTest {
         try {
             for (String command : COMMANDS) {
                 List<String> start = List.of((command + " " + unwritable).split(" "));
-                CommandLine parsed = Main.commandLine().getSubcommands().get(start.get(0));
+                CommandLine parsed =
+                        Main.commandLine(start.get(0)).getSubcommands().get(start.get(0));
                 List<OptionSpec> options = parsed.getCommandSpec().options().stream()
                         .filter(option -> !option.usageHelp() && !option.versionHelp())
                         .toList();

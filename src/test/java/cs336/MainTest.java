@@ -27,7 +27,7 @@ class MainTest {
     private final StringWriter out = new StringWriter(), err = new StringWriter();
 
     private int run(String... arguments) {
-        return Main.commandLine()
+        return Main.commandLine(arguments)
                 .setOut(new PrintWriter(out))
                 .setErr(new PrintWriter(err))
                 .execute(arguments);
