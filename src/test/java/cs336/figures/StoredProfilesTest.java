@@ -21,6 +21,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import tech.tablesaw.api.Row;
 
@@ -34,8 +35,11 @@ class StoredProfilesTest {
         return MeasurementQuery.of(Project.path("data/measurements/" + machine));
     }
 
-    private static List<Figure> figures() throws IOException {
-        var figures = new ArrayList<>(List.of(
+    private static List<Figure> figures;
+
+    @BeforeAll
+    static void draw() throws IOException {
+        figures = new ArrayList<>(List.of(
                 ProfilingFigures.layer(ONE, "layers.1"),
                 ProfilingFigures.timeline(ONE),
                 MemoryFigures.forward(ONE, 512),
@@ -49,12 +53,11 @@ class StoredProfilesTest {
         figures.add(DataParallelFigures.timeline(FOUR, "flat", 0, 512));
         figures.add(DataParallelFigures.timeline(FOUR, "bucketed", 100, 128));
         figures.add(DataParallelFigures.timeline(FOUR, "bucketed", 100, 512));
-        return figures;
     }
 
     @Test
     void giveTheStoredFigures() throws IOException {
-        for (Figure figure : figures()) {
+        for (Figure figure : figures) {
             Path stored = Project.path("figures/" + figure.name() + ".svg");
             assertEquals(Files.readString(stored), figure.svg(), figure.name());
         }
@@ -64,8 +67,8 @@ class StoredProfilesTest {
     }
 
     @Test
-    void everyMarkNamesItsMachineAndCommit() throws IOException {
-        MarkOrigins.assertNamed(figures());
+    void everyMarkNamesItsMachineAndCommit() {
+        MarkOrigins.assertNamed(figures);
     }
 
     @Test
