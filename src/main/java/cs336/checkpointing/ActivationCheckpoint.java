@@ -28,8 +28,8 @@ import org.bytedeco.pytorch.global.torch;
  * its memory scope has freed by then must be an input.
  *
  * <p><b>Random numbers and autocast.</b> The recomputation starts with the random state of the forward pass, on the CPU
- * and on the GPUs of the inputs, and runs under the autocast dtypes of the forward pass. The random state after the
- * backward pass is that before it.
+ * and on the GPUs of the inputs, and runs under the autocast dtypes of the forward pass. The backward pass does not
+ * change the random state.
  *
  * <p><b>Gradients.</b> The checkpointed function is one node in the autograd graph, with an edge to each input and to
  * each other tensor that requires a gradient. Each parameter's gradient is therefore complete once per backward pass,
@@ -41,7 +41,7 @@ import org.bytedeco.pytorch.global.torch;
  * before the next function of the forward or backward pass starts. Autocast's casts of the weights are freed with it.
  *
  * <p><b>Recorded programs.</b> A step that a compiler records contains the recomputation, which starts from copies of
- * the inputs. A policy therefore states what a compiled step keeps, too.
+ * the inputs. A {@link CheckpointPolicy} therefore also determines what a compiled step keeps.
  */
 public final class ActivationCheckpoint {
     private ActivationCheckpoint() {}

@@ -73,8 +73,8 @@ public sealed interface CheckpointPolicy {
 
     /**
      * Returns the policy that recomputes as little as necessary for the activations of all blocks to fit into a number
-     * of bytes: feed-forward layers first, then whole blocks, then recursively. It recomputes the first blocks, because
-     * in the backward pass the other blocks have been freed when these are recomputed.
+     * of bytes: feed-forward layers first, then whole blocks, then recursively. It recomputes the first blocks: the
+     * backward pass reaches them last, when the activations of the other blocks have been freed.
      *
      * @param bytes the memory for the activations of all blocks, at least 0
      * @param block the memory of one block

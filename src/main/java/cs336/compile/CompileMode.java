@@ -12,7 +12,7 @@ enum CompileMode {
     GRAPH,
     /** With generated kernels for the operations outside of attention; on a GPU as one CUDA graph. */
     FUSED,
-    /** The same, with the tile of each generated kernel searched for on the GPU. */
+    /** The same, with the fastest tile of each generated kernel, found by timing on the GPU. */
     SEARCHED;
 
     /** @throws IllegalArgumentException if there is no such mode; the message lists the known names */

@@ -34,11 +34,12 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>Inputs of other dtypes, shapes, strides or devices are recorded again. The function must not depend on anything
- * else that changes: it is a function of its inputs and of tensors whose elements may change, such as parameters. An
- * input must not share memory with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction,
- * List)}. {@link CompiledStep} compiles whole training steps. {@link cs336.kernels.runtime.TileSearch} searches for the
- * fastest tile of each generated kernel. All methods must be called on the same thread.
+ * <p>Inputs with other dtypes, shapes, strides or devices lead to another recording, as {@code torch.compile}
+ * recompiles. The function must not depend on anything else that changes: it is a function of its inputs and of tensors
+ * whose elements may change, such as parameters. An input must not share memory with such a tensor, unless it is one of
+ * the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps.
+ * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
+ * called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**
@@ -95,7 +96,7 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns a form in which plain attention still stores its scores. By default it becomes FlashAttention on a GPU
+     * Returns a version in which plain attention still stores its scores. By default it becomes FlashAttention on a GPU
      * that has a kernel for it.
      */
     public Compiled keepAttention() {
@@ -103,7 +104,7 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns a form that runs the recorded operators without fusing them. Its results equal the function's bit for
+     * Returns a version that runs the recorded operators without fusing them. Its results equal the function's bit for
      * bit.
      */
     public Compiled withoutFusion() {
@@ -111,7 +112,7 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns a form that runs as a CUDA graph on a GPU, which removes its launch overhead. A call overwrites the
+     * Returns a version that runs as a CUDA graph on a GPU, which removes its launch overhead. A call overwrites the
      * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
@@ -122,7 +123,7 @@ public final class Compiled implements AutoCloseable {
      * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
      * differentiable once. A call inside of a function that is being recorded becomes a part of that recording.
      *
-     * @return the outputs, in the caller's memory scope. No two of them share memory, or share memory with an input.
+     * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function reads elements of tensors on the host
      * @throws IllegalArgumentException if there is no input, or one is null or undefined
      */

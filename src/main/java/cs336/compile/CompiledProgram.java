@@ -46,7 +46,7 @@ final class CompiledProgram implements AutoCloseable {
      *
      * @param extent extent of the fusion on a GPU; with {@code NONE} the program runs the recorded operators
      * @param names names of parameters for printed programs
-     * @param weights the casts that an optimizer takes over from a fused program
+     * @param weights the casts that an optimizer does in place of a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
      */
     static CompiledProgram record(
@@ -71,7 +71,7 @@ final class CompiledProgram implements AutoCloseable {
     /**
      * Runs the program.
      *
-     * @return the outputs, in the caller's memory scope. No two of them share memory, or share memory with an input.
+     * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      */
     Tensor[] run(Tensor... inputs) {
         return separated(interpreter.run(inputs));

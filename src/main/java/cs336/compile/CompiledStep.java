@@ -63,8 +63,8 @@ import org.bytedeco.pytorch.global.torch;
  * {@link #collectivesInGraph} records them in the graph. {@link #accumulate} replaces
  * {@link DistributedDataParallel#noSync}.
  *
- * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} states which activations a step
- * keeps, recorded or not; the recording contains the recomputation.
+ * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} determines which activations a step
+ * keeps, with and without a recording; the recording contains the recomputation.
  *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
@@ -131,7 +131,7 @@ public final class CompiledStep implements AutoCloseable {
                 .toList();
     }
 
-    /** The casts that AdamW takes over from a fused step: it stores 16-bit weights, and may read 16-bit gradients. */
+    /** The casts that AdamW does in place of a fused step: it stores 16-bit weights, and may read 16-bit gradients. */
     private record AdamWCasts(AdamW optimizer, boolean readsNarrowGradients) implements MasterWeights {
         @Override
         public List<Tensor> copies(List<String> names, DType dtype) {
@@ -213,7 +213,7 @@ public final class CompiledStep implements AutoCloseable {
 
     /**
      * Fuses pointwise operations and reductions of both passes into generated kernels on a GPU; on the CPU, runs the
-     * recorded operators. Default: neither.
+     * recorded operators. Default: PyTorch's operators, without fusion.
      *
      * <p>Plain attention becomes FlashAttention, bitwise reproducible and without stored scores, if the GPU has a
      * kernel for its dtype and head dimension. Results change by rounding only.

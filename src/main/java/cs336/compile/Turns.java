@@ -24,7 +24,7 @@ final class Turns {
         turn = Path.of(beginning + ".turn");
     }
 
-    /** Waits for this process's turn. It ends with the next call, or with the process. */
+    /** Waits for this process's turn. The turn ends with the next call, or with the process. */
     static void await() throws IOException, InterruptedException {
         if (areGiven()) {
             new Turns(System.getenv(VARIABLE)).next();

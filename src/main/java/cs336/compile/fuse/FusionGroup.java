@@ -21,8 +21,8 @@ import java.util.stream.Stream;
  * results compute one number per row. Sums over the rows compute one number per column, which the kernel adds up in two
  * steps, so that no other member can read it.
  *
- * <p>There are two forms of kernels with sums over the rows. A group that begins with one has no other results. In
- * other groups, a block computes several rows.
+ * <p>Groups with sums over the rows become one of two kinds of kernels. If the first member is such a sum, all results
+ * are such sums. Otherwise each thread block computes several rows.
  */
 final class FusionGroup {
     /** The part of the matrix for which a member computes one number. */

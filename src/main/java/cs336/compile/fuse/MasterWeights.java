@@ -4,9 +4,12 @@ import cs336.torch.DType;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
-/** The casts of mixed precision that an optimizer of fp32 parameters takes over from a compiled training step. */
+/**
+ * The casts that an optimizer of fp32 master weights does in place of a compiled mixed-precision step: it stores 16-bit
+ * copies of the weights, and may read 16-bit gradients.
+ */
 public interface MasterWeights {
-    /** No cast is taken over. */
+    /** The step does all casts. */
     MasterWeights NONE = new MasterWeights() {
         @Override
         public List<Tensor> copies(List<String> names, DType dtype) {

@@ -13,8 +13,8 @@ import java.util.stream.Collectors;
  * The sources from which the backward pass of a {@link Partition} gets the values of the forward pass that it reads.
  *
  * @param inputs the inputs of the function, which are in memory anyway
- * @param saved the values that the forward pass stores for it
- * @param recomputed the values that it computes again
+ * @param saved the values that the forward pass stores for the backward pass
+ * @param recomputed the values that the backward pass computes again
  */
 public record MemoryPlan(List<ProgramValue> inputs, List<ProgramValue> saved, List<ProgramValue> recomputed) {
     /** Returns the plan of a partition that is not fused yet. */
@@ -32,7 +32,7 @@ public record MemoryPlan(List<ProgramValue> inputs, List<ProgramValue> saved, Li
         return bytes(saved);
     }
 
-    /** Returns the bytes that would have to be stored besides if nothing was recomputed. */
+    /** Returns the additional bytes that the forward pass would store if nothing was recomputed. */
     public long recomputedBytes() {
         return bytes(recomputed);
     }

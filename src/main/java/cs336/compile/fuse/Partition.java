@@ -24,7 +24,8 @@ import java.util.Set;
  *
  * <p>The saved values are those with the fewest bytes from which the backward pass can compute what it needs, with
  * pointwise operations only: the minimum cut between the inputs of the function and the operations that depend on
- * gradients. Inputs cost nothing, since they are in memory anyway. This is the rule of PyTorch's AOTAutograd.
+ * gradients. Inputs cost nothing, since they are in memory anyway. PyTorch's AOTAutograd has the same rule:
+ * {@code min_cut_rematerialization_partition}.
  *
  * @param forward inputs → outputs, then the saved values
  * @param backward saved values, then gradients of the outputs → gradients of the inputs

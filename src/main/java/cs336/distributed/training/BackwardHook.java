@@ -12,8 +12,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * An action that a backward pass runs when it reaches a tensor: when the gradient of this tensor is complete, and
- * before the function that computed the tensor is differentiated. It is {@code register_hook} of PyTorch for an action
- * that does not use the gradient.
+ * before the function that computed the tensor is differentiated. It is PyTorch's {@code Tensor.register_hook}, but the
+ * action does not receive the gradient.
  *
  * <p>The action runs on the engine's thread. Its exceptions end the backward pass and reach the caller.
  */
@@ -47,7 +47,7 @@ final class BackwardHook implements AutoCloseable {
         return torch.get_current_graph_task_id() >= 0;
     }
 
-    /** Makes backward passes that reach the hook fail, instead of running the action. */
+    /** Closes the hook: a backward pass that still reaches it fails instead of running the action. */
     @Override
     public void close() {
         if (!closed) {

@@ -98,7 +98,7 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /**
      * Broadcasts the parameters of rank 0, and registers hooks for backward passes. All ranks call it with the same
-     * model. The caller keeps the module.
+     * model. The caller closes the module.
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
      *     them require a gradient; if one is not contiguous; or if none is trainable

@@ -76,16 +76,16 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
  * each parameter as soon as the constructor of the module has created it, so that the whole model is never in memory.
- * The constructor of this class shards a module that exists. Tied weights are one parameter. Parameters that are frozen
- * afterwards keep their state in this container.
+ * The constructor of this class shards a module that exists. Tied weights are one parameter. {@code requires_grad} of
+ * each parameter is read once, during construction.
  *
  * <p><b>Gradient accumulation.</b> Several backward passes may precede {@link #finishGradientSynchronization}; each
  * reduces its gradients. {@link #noSync} postpones the reduction, but keeps whole gradients in memory.
  *
  * <p><b>Failed passes.</b> After an exception in a forward or backward pass on some ranks, all ranks call
- * {@link #finishGradientSynchronization} and zero their gradients. There a rank runs the collectives of the passes that
- * it has not completed, in the recorded order. A rank without data calls only this method. Both require an earlier
- * completed step, and steps of one forward and one backward pass.
+ * {@link #finishGradientSynchronization} and zero their gradients. In this method a rank runs the collectives of the
+ * passes that it has not completed, in the recorded order. A rank without data calls only this method. Both cases need
+ * an earlier completed step, and steps with one forward and one backward pass.
  *
  * <p><b>Hybrid sharding (HSDP).</b> With {@link FsdpSettings#withReplicas} the ranks form a {@link DeviceMesh}. Shards
  * are divided within a group of consecutive ranks, such as those of a node, and equal in all groups. Parameters are
@@ -118,8 +118,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private boolean closed;
 
     /**
-     * Shards an existing module. All ranks call it with the same model. The caller keeps the module, whose parameters
-     * become shards.
+     * Shards an existing module. All ranks call it with the same model. The parameters of the module become shards; the
+     * caller closes the module.
      *
      * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
      *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; if a sharded

@@ -5,7 +5,10 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 
-/** The L2 norm of gradients that are divided among ranks: each rank squares its part, and the squares are added. */
+/**
+ * The L2 norm of gradients that are divided among ranks: each rank computes the squared norm of its shard, and the
+ * squared norms are added.
+ */
 final class ShardedNorm {
     private ShardedNorm() {}
 
