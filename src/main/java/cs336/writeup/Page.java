@@ -14,6 +14,8 @@ public final class Page {
     private static final String STYLE = TextResource.read(Page.class, "page.css");
     private static final Pattern HEADING = Pattern.compile("<h([1-3]) id=\"([^\"]*)\">(.*?)</h[1-3]>");
 
+    private static final Pattern FORMULA = Pattern.compile("<svg\\b[^>]* aria-label=(\"[^\"]*\")");
+
     private Page() {}
 
     /** Returns a page for browsers, with embedded fonts. */
@@ -27,9 +29,11 @@ public final class Page {
         return document(title, faces + STYLE, body);
     }
 
-    /** Returns a page for {@link Pdf}, without fonts but with the PDF outline. */
+    /** Returns a page for {@link Pdf}, without fonts but with the PDF outline and formulas' alternative texts. */
     static String forPrint(String title, String body) {
-        return document(title, STYLE, body).replace("</head>", bookmarks(body) + "</head>");
+        String described = FORMULA.matcher(body).replaceAll("$0 alt=$1");
+        String subject = "<meta name=\"subject\" content=\"" + Svg.escape(title) + "\" />\n"; // which PDF/UA requires
+        return document(title, STYLE, described).replace("</head>", subject + bookmarks(body) + "</head>");
     }
 
     /** Returns the table of contents: the headings of level 2. */
