@@ -402,6 +402,14 @@ async function look(frontEnd, what) {
       || (figure.tagName === 'IMG' && (!figure.complete || figure.naturalWidth === 0)));
     const wideCode = [...document.querySelectorAll(code)].filter(editor => editor.scrollWidth > editor.clientWidth + 1);
     const wide = areas.filter(area => area.scrollWidth > area.clientWidth + 1);
+    // JupyterLab breaks long lines of results, also within a word.
+    const broken = areas.flatMap(area => [...area.querySelectorAll('pre')]).filter(pre => {
+      const before = pre.style.whiteSpace;
+      pre.style.whiteSpace = 'pre';
+      const long = pre.scrollWidth > pre.clientWidth + 1;
+      pre.style.whiteSpace = before;
+      return long;
+    });
     return {
       tables: tables.length,
       bad: tables.filter(({ table }) => table.rows.length < 2 || table.getBoundingClientRect().height < 20).length,
@@ -411,6 +419,7 @@ async function look(frontEnd, what) {
       empty: empty.map(({ figure }) => figure.alt || figure.title || figure.tagName),
       wideCode: wideCode.map(editor => editor.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
       wide: wide.map(area => area.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
+      broken: broken.map(pre => pre.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
     };
   }, { outputs: FrontEnd.outputs, code: FrontEnd.code });
   check(`${what}: no code scrolls sideways`, seen.wideCode.length === 0, seen.wideCode.join(' | '));
@@ -418,6 +427,7 @@ async function look(frontEnd, what) {
   check(`${what}: figures are shown`, seen.empty.length === 0, `${seen.figures} figures ${seen.empty.join(' | ')}`.trim());
   check(`${what}: figures are not cut off`, seen.cut.length === 0, seen.cut.join(' | '));
   check(`${what}: no output scrolls sideways`, seen.wide.length === 0, seen.wide.join(' | '));
+  check(`${what}: no line of a text result is broken`, seen.broken.length === 0, seen.broken.join(' | '));
 }
 
 /** Moves the pointer over the figures until one shows a value, and drags over that one, which zooms. */
