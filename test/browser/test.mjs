@@ -659,6 +659,7 @@ async function site() {
   const page = await browser.newPage({ viewport: { width: phone, height: 800 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
   const pages = fs.readdirSync(root, { recursive: true }).map(String).filter(file => file.endsWith('.html')).sort();
   const scrolling = [];
+  const small = [];
   for (const file of pages) {
     await page.goto(pathToFileURL(path.join(root, file)).href);
     await page.waitForTimeout(200);
@@ -666,10 +667,17 @@ async function site() {
     if (width > phone) {
       scrolling.push(`${file} (${width} px)`);
     }
+    // Texts of figures have 12 px at their own size.
+    const most = await page.evaluate(() => Math.max(0, ...[...document.querySelectorAll('figure img, .cs336-live img')]
+      .filter(figure => figure.offsetParent).map(figure => figure.naturalWidth / figure.getBoundingClientRect().width)));
+    if (most > 1.5) {
+      small.push(`${file} (1 : ${most.toFixed(1)})`);
+    }
     if (/index|^(.*\/)?(00|08|11)|writeup/.test(file)) {
       await screenshot(page, `site-${file.replace(/[/.]/g, '-')}`);
     }
   }
   check(`site: no page scrolls sideways at ${phone} px`, scrolling.length === 0, scrolling.length ? scrolling.join(', ') : `${pages.length} pages`);
+  check(`site: figures are readable at ${phone} px`, small.length === 0, small.join(', '));
   await page.close();
 }
