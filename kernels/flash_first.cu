@@ -111,7 +111,8 @@ struct Mask {
 #ifdef FORWARD
 // Algorithm 1 with online softmax. The block owns Bq queries.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
-    flash_forward(const E *q, const E *k, const E *v, E *o, float *L, int T, int S, int causal, float scale) {
+    flash_forward(const E *q, const E *k, const E *v, E *o, float *L,
+                  int T, int S, int causal, float scale) {
     constexpr int Bq = OWN, Bk = PASSING;
     float *Q = shared, *K = Q + Bq * OWN_STRIDE, *V = K + Bk * PASSING_STRIDE;
     int tiles = (T + Bq - 1) / Bq, i0 = blockIdx.x % tiles * Bq, i1 = i0 + warp() * WARP_ROWS;
@@ -177,8 +178,8 @@ __device__ __forceinline__ void differentiate(float &P, float &dS, bool seen, fl
 #ifdef BACKWARD_KEYS
 // Algorithm 2 for dK and dV. The block owns Bk keys; each lane has one query of the streamed tile.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
-    flash_backward_keys(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D, E *dK, E *dV, int T,
-                        int S, int causal, float scale) {
+    flash_backward_keys(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D,
+                        E *dK, E *dV, int T, int S, int causal, float scale) {
     constexpr int Bq = PASSING, Bk = OWN;
     float *K = shared, *V = K + Bk * OWN_STRIDE, *Q = V + Bk * OWN_STRIDE, *G = Q + Bq * PASSING_STRIDE;
     int tiles = (S + Bk - 1) / Bk, j0 = blockIdx.x % tiles * Bk, j1 = j0 + warp() * WARP_ROWS;
@@ -190,7 +191,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
     Sums dKs = {}, dVs = {};
     for (int i0 = causal ? j0 : 0; i0 < T; i0 += Bq) { // queries before j0 do not attend to this tile
         __syncthreads();
-        loadPassing(Q, q + head * T * d, i0, T, L + head * T); // dS of queries without keys is 0, but 0 · −∞ would be NaN
+        // Queries without keys are loaded as zeros: their dS is 0, but 0 · −∞ would be NaN.
+        loadPassing(Q, q + head * T * d, i0, T, L + head * T);
         loadPassing(G, dO + head * T * d, i0, T);
         __syncthreads();
         int i = i0 + lane();
@@ -198,7 +200,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         Rows P, dS; // Pᵀ and dSᵀ: a row is a key
         multiplyRows(P, K, Q);
         multiplyRows(dS, V, G);
-        for (int r = 0; r < WARP_ROWS; r++) differentiate(P[r], dS[r], seen(i, j1 + r), P[r] * scale, dS[r], Li, Di);
+        for (int r = 0; r < WARP_ROWS; r++)
+            differentiate(P[r], dS[r], seen(i, j1 + r), P[r] * scale, dS[r], Li, Di);
         addProduct(dVs, P, G);
         addProduct(dKs, dS, Q);
     }
@@ -214,8 +217,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 #ifdef BACKWARD_QUERIES
 // Algorithm 2 for dQ. The block owns Bq queries; each lane has one key of the streamed tile.
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
-    flash_backward_queries(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D, E *dQ, int T,
-                           int S, int causal, float scale) {
+    flash_backward_queries(const E *q, const E *k, const E *v, const E *dO, const float *L, const float *D,
+                           E *dQ, int T, int S, int causal, float scale) {
     constexpr int Bq = OWN, Bk = PASSING;
     float *Q = shared, *G = Q + Bq * OWN_STRIDE, *K = G + Bq * OWN_STRIDE, *V = K + Bk * PASSING_STRIDE;
     int tiles = (T + Bq - 1) / Bq, i0 = blockIdx.x % tiles * Bq, i1 = i0 + warp() * WARP_ROWS;

@@ -167,11 +167,13 @@ using Stage = Turn<STAGES>;
 __device__ __forceinline__ void loadRows(
     unsigned to, int panelBytes, const TensorMap &map, unsigned full, int row, int head, int batch) {
 #pragma unroll
-    for (int p = 0; p < PANELS; p++) tmaLoad(to + p * panelBytes, map, full, p * PANEL, row, head, batch);
+    for (int p = 0; p < PANELS; p++)
+        tmaLoad(to + p * panelBytes, map, full, p * PANEL, row, head, batch);
 }
 
 __device__ __forceinline__ void load(
-    const Shared &shared, const Shape &shape, const TensorMap &q, const TensorMap &k, const TensorMap &v) {
+    const Shared &shared, const Shape &shape,
+    const TensorMap &q, const TensorMap &k, const TensorMap &v) {
     Tile tile;
     unsigned loaded[SHARES] = {}; // blocks loaded so far; per consumer with SPLIT_KEYS
     for (int round = 0; tileOf(shape, round, tile); round++) {
@@ -181,19 +183,22 @@ __device__ __forceinline__ void load(
         barrierWait(shared.qEmpty(buffer.place), buffer.parity ^ 1);
         int leftOut = max(0, -tile.firstQuery / WARPGROUP_ROWS);
         barrierExpect(qFull, (Q_GROUPS - leftOut) * Q_BYTES);
-        for (int g = leftOut; g < Q_GROUPS; g++)
-            loadRows(shared.q(buffer.place, g), Q_PANEL, q, qFull, tile.firstQuery + g * WARPGROUP_ROWS, head, batch);
+        for (int g = leftOut; g < Q_GROUPS; g++) {
+            int row = tile.firstQuery + g * WARPGROUP_ROWS;
+            loadRows(shared.q(buffer.place, g), Q_PANEL, q, qFull, row, head, batch);
+        }
         for (int n = tile.last; n >= 0;)
 #pragma unroll
             for (int share = 0; share < SHARES; share++, n -= CLUSTER) {
                 if (n < 0) break;
                 Stage stage(loaded[share]++, share * STAGES);
+                unsigned kFull = shared.kFull(stage.place), vFull = shared.vFull(stage.place);
                 barrierWait(shared.kEmpty(stage.place), stage.parity ^ 1);
-                barrierExpect(shared.kFull(stage.place), STAGE);
-                loadRows(shared.k(stage.place), KEY_PANEL, k, shared.kFull(stage.place), n * KEYS, head, batch);
+                barrierExpect(kFull, STAGE);
+                loadRows(shared.k(stage.place), KEY_PANEL, k, kFull, n * KEYS, head, batch);
                 barrierWait(shared.vEmpty(stage.place), stage.parity ^ 1);
-                barrierExpect(shared.vFull(stage.place), STAGE);
-                loadRows(shared.v(stage.place), KEY_PANEL, v, shared.vFull(stage.place), n * KEYS, head, batch);
+                barrierExpect(vFull, STAGE);
+                loadRows(shared.v(stage.place), KEY_PANEL, v, vFull, n * KEYS, head, batch);
             }
     }
 }
@@ -260,8 +265,8 @@ struct Softmax {
         return __any_sync(~0u, raised);
     }
 
-    // Replaces unmasked scores by P with the current references. Returns false if those are too small in some row of the warp;
-    // then the scores are lost, and the sums are unchanged.
+    // Replaces unmasked scores by P with the current references. Returns false if those are too small in
+    // some row of the warp; then the scores are lost, and the sums are unchanged.
     __device__ __forceinline__ bool keep(Scores &s, float scale) {
         float sums[4] = {0, 0, 0, 0};
 #pragma unroll

@@ -16,7 +16,8 @@ constexpr int N = VECTOR;
 using X = Elements<T, N>;
 
 #ifdef FORWARD
-// A block processes rows blockIdx.x, blockIdx.x + gridDim.x, …; consecutive threads read consecutive elements of the row.
+// A block processes rows blockIdx.x, blockIdx.x + gridDim.x, …
+// Consecutive threads read consecutive elements of the row.
 extern "C" __global__ void __launch_bounds__(THREADS)
     weighted_sum_forward(const T *x, const T *w, T *y, long rows, int width) {
     __shared__ typename RowSum<THREADS, 1, 1>::Shared shared;

@@ -402,6 +402,14 @@ async function look(frontEnd, what) {
       || (figure.tagName === 'IMG' && (!figure.complete || figure.naturalWidth === 0)));
     const wideCode = [...document.querySelectorAll(code)].filter(editor => editor.scrollWidth > editor.clientWidth + 1);
     const wide = areas.filter(area => area.scrollWidth > area.clientWidth + 1);
+    // JupyterLab breaks long lines of results, also within a word.
+    const broken = areas.flatMap(area => [...area.querySelectorAll('pre')]).filter(pre => {
+      const before = pre.style.whiteSpace;
+      pre.style.whiteSpace = 'pre';
+      const long = pre.scrollWidth > pre.clientWidth + 1;
+      pre.style.whiteSpace = before;
+      return long;
+    });
     return {
       tables: tables.length,
       bad: tables.filter(({ table }) => table.rows.length < 2 || table.getBoundingClientRect().height < 20).length,
@@ -411,6 +419,7 @@ async function look(frontEnd, what) {
       empty: empty.map(({ figure }) => figure.alt || figure.title || figure.tagName),
       wideCode: wideCode.map(editor => editor.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
       wide: wide.map(area => area.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
+      broken: broken.map(pre => pre.innerText.trim().slice(0, 60).replace(/\s+/g, ' ')),
     };
   }, { outputs: FrontEnd.outputs, code: FrontEnd.code });
   check(`${what}: no code scrolls sideways`, seen.wideCode.length === 0, seen.wideCode.join(' | '));
@@ -418,6 +427,7 @@ async function look(frontEnd, what) {
   check(`${what}: figures are shown`, seen.empty.length === 0, `${seen.figures} figures ${seen.empty.join(' | ')}`.trim());
   check(`${what}: figures are not cut off`, seen.cut.length === 0, seen.cut.join(' | '));
   check(`${what}: no output scrolls sideways`, seen.wide.length === 0, seen.wide.join(' | '));
+  check(`${what}: no line of a text result is broken`, seen.broken.length === 0, seen.broken.join(' | '));
 }
 
 /** Moves the pointer over the figures until one shows a value, and drags over that one, which zooms. */
@@ -649,6 +659,7 @@ async function site() {
   const page = await browser.newPage({ viewport: { width: phone, height: 800 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 });
   const pages = fs.readdirSync(root, { recursive: true }).map(String).filter(file => file.endsWith('.html')).sort();
   const scrolling = [];
+  const small = [];
   for (const file of pages) {
     await page.goto(pathToFileURL(path.join(root, file)).href);
     await page.waitForTimeout(200);
@@ -656,10 +667,17 @@ async function site() {
     if (width > phone) {
       scrolling.push(`${file} (${width} px)`);
     }
+    // Texts of figures have 12 px at their own size.
+    const most = await page.evaluate(() => Math.max(0, ...[...document.querySelectorAll('figure img, .cs336-live img')]
+      .filter(figure => figure.offsetParent).map(figure => figure.naturalWidth / figure.getBoundingClientRect().width)));
+    if (most > 1.5) {
+      small.push(`${file} (1 : ${most.toFixed(1)})`);
+    }
     if (/index|^(.*\/)?(00|08|11)|writeup/.test(file)) {
       await screenshot(page, `site-${file.replace(/[/.]/g, '-')}`);
     }
   }
   check(`site: no page scrolls sideways at ${phone} px`, scrolling.length === 0, scrolling.length ? scrolling.join(', ') : `${pages.length} pages`);
+  check(`site: figures are readable at ${phone} px`, small.length === 0, small.join(', '));
   await page.close();
 }

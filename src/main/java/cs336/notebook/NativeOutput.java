@@ -12,17 +12,19 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * The output that native code and child processes print to this process's standard output, such as that of
  * {@code torch.print}. It goes into a pipe, from which a thread copies it to {@code System.out}, the output of the
- * cell, without Gloo's lines about connections.
+ * cell, without Gloo's messages about connections.
  */
 final class NativeOutput {
     private static final int STDOUT = 1;
     private static final int LINE_BUFFERED = 1; // _IOLBF
     private static final int BUFFER = 1 << 16;
-    private static final String GLOO = "[Gloo] Rank ";
+    private static final ConnectionMessages CONNECTIONS = new ConnectionMessages();
 
     /** The byte that {@link #flush} sends through the pipe; texts do not contain it. */
     private static final byte[] MARK = {0};
@@ -31,6 +33,35 @@ final class NativeOutput {
 
     private static volatile boolean captured;
     private static final Semaphore marks = new Semaphore(0);
+
+    /**
+     * Gloo's messages about connections, which each rank prints when a process group is created. Gloo prints a message
+     * in pieces, so the pieces of ranks that are threads of one process may be mixed.
+     */
+    private static final class ConnectionMessages {
+        private static final String BEGIN = "[Gloo] Rank ";
+
+        private static final Pattern PIECES = Pattern.compile("(" + Pattern.quote(BEGIN)
+                + "|\\d+| is connected to | peer ranks\\. ?|Expected number of connected peer ranks is : |\n)*");
+
+        private int incomplete; // messages whose end was not printed yet
+
+        /** Returns whether a line, with its end, consists of such messages. Lines must be given in order. */
+        boolean isPart(String line) {
+            int begun = line.split(Pattern.quote(BEGIN), -1).length - 1;
+            if (begun + incomplete == 0 || !PIECES.matcher(line).matches()) {
+                return false;
+            }
+            incomplete += begun - 1;
+            return true;
+        }
+
+        /** Returns whether a line that has no end yet may become such a line. */
+        boolean mayBegin(String line) {
+            Matcher pieces = PIECES.matcher(line);
+            return (incomplete > 0 || line.startsWith(BEGIN)) && (pieces.matches() || pieces.hitEnd());
+        }
+    }
 
     private NativeOutput() {}
 
@@ -74,11 +105,15 @@ final class NativeOutput {
                     }
                     line.write(buffer[i]);
                     if (buffer[i] == '\n') {
-                        show(line, shown);
+                        if (!CONNECTIONS.isPart(text(line))) {
+                            shown.writeBytes(line.toByteArray());
+                        }
+                        line.reset();
                     }
                 }
-                if (!isAboutConnections(line)) {
-                    show(line, shown);
+                if (!CONNECTIONS.mayBegin(text(line))) {
+                    shown.writeBytes(line.toByteArray());
+                    line.reset();
                 }
                 print(shown);
                 marks.release(marked);
@@ -98,17 +133,8 @@ final class NativeOutput {
         }
     }
 
-    private static void show(ByteArrayOutputStream line, ByteArrayOutputStream shown) {
-        if (!isAboutConnections(line)) {
-            shown.writeBytes(line.toByteArray());
-        }
-        line.reset();
-    }
-
-    /** Returns whether this is a line of Gloo, which prints one per rank whenever a process group is created. */
-    private static boolean isAboutConnections(ByteArrayOutputStream line) {
-        return line.size() >= GLOO.length()
-                && line.toString(StandardCharsets.UTF_8).startsWith(GLOO);
+    private static String text(ByteArrayOutputStream line) {
+        return line.toString(StandardCharsets.UTF_8);
     }
 
     /** Waits until all output that native code has printed so far is in {@code System.out}. */

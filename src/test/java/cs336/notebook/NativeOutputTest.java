@@ -32,6 +32,13 @@ class NativeOutputTest {
             NativeOutput.capture();
             Function puts = NativeLibrary.getProcess().getFunction("puts");
             puts.invokeInt(new Object[] {"[Gloo] Rank 0 is connected to 1 peer ranks."});
+            // The pieces of two messages, mixed.
+            puts.invokeInt(new Object[] {
+                "[Gloo] Rank [Gloo] Rank 10 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
+            });
+            puts.invokeInt(
+                    new Object[] {" is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"});
+            puts.invokeInt(new Object[] {"1"});
             puts.invokeInt(new Object[] {"native"});
             NativeOutput.flush();
             // What native code printed before is shown when flush returns.
@@ -45,7 +52,7 @@ class NativeOutputTest {
     }
 
     @Test
-    void printsOfNativeCodeAndChildProcessesReachSystemOutWithoutLinesOfGloo() throws Exception {
+    void printsOfNativeCodeAndChildProcessesReachSystemOutWithoutMessagesOfGloo() throws Exception {
         Process process = new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-cp",
@@ -54,6 +61,6 @@ class NativeOutputTest {
                 .start();
         String errors = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor());
-        assertEquals("true: native,java,child,", errors.strip());
+        assertEquals("true: 1,native,java,child,", errors.strip());
     }
 }

@@ -14,11 +14,13 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Exercises of the notebooks: each check fails before its solution is filled in, and passes afterwards. Of the other
@@ -26,6 +28,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  */
 class SolutionsTest {
     private static final Path NOTEBOOKS = Path.of("notebooks");
+    private static final Pattern SHOWS_SOURCE = Pattern.compile("(?m)^lines\\(|^text\\.substring\\(");
     private static int threads;
 
     static List<String> notebooksWithExercises() throws IOException {
@@ -108,6 +111,22 @@ class SolutionsTest {
         }
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"05-first-kernel.ipynb", "08-flash-attention.ipynb"})
+    void shownLinesOfKernelsFitIntoAnOutput(String name) throws Exception {
+        var kernel = new JavaKernel(Imports.PORTABLE, new LimitedOutputs(event -> {}));
+        kernel.eval("import cs336.kernels.runtime.*;", 1);
+        int shown = 0;
+        for (Notebook.Cell cell : Notebook.read(NOTEBOOKS.resolve(name)).cells()) {
+            if (cell.isCode() && SHOWS_SOURCE.matcher(cell.source()).find()) {
+                String text = shown(kernel, cell, name + ", " + cell.id() + ": ");
+                assertTrue(text.contains("{\n"), text);
+                shown++;
+            }
+        }
+        assertTrue(shown > 0, name);
+    }
+
     private static Notebook.Cell only(List<Notebook.Cell> cells, String id) {
         List<Notebook.Cell> found =
                 cells.stream().filter(cell -> cell.id().equals(id)).toList();
@@ -118,7 +137,9 @@ class SolutionsTest {
     private static String shown(JavaKernel kernel, Notebook.Cell cell, String where) throws CellException {
         try {
             DisplayData shown = kernel.eval(cell.source(), 1);
-            return shown == null ? "" : String.valueOf(shown.getData(MIMEType.TEXT_PLAIN));
+            String text = shown == null ? "" : String.valueOf(shown.getData(MIMEType.TEXT_PLAIN));
+            NotebooksAreCleanTest.fitsIntoAnOutput(text, where);
+            return text;
         } catch (CellException e) {
             throw new AssertionError(where + String.join("\n", e.report()), e);
         }

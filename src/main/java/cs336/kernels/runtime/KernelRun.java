@@ -115,7 +115,8 @@ public record KernelRun(String inputs, String launches, String origin, List<Meas
         lines.add(origin);
         for (String launch : launches.isEmpty() ? new String[0] : launches.split("; ")) {
             String name = launch.substring(0, launch.indexOf("<<<"));
-            lines.add(launch + ": "
+            lines.add(launch);
+            lines.add("    "
                     + String.format(
                             Locale.ROOT,
                             "%,.0f registers a thread, %,.0f bytes spilled, %,.0f bytes of shared memory a block",

@@ -65,7 +65,8 @@ class KernelCellTest {
         file().put(stored("doubled<<<2, 64, 2048>>>"), rows(2e-7), H200);
         assertEquals("""
                 stored: NVIDIA H200, commit 0123456789, 2026-11-23
-                doubled<<<2, 64, 2048>>>: 12 registers a thread, 0 bytes spilled, 2,048 bytes of shared memory a block
+                doubled<<<2, 64, 2048>>>
+                    12 registers a thread, 0 bytes spilled, 2,048 bytes of shared memory a block
                 inputs: fp32 [40×3], random
                 y: largest difference from fp64 2.0e-07, largest value 3.500, first values -1.250, 2.000
                 time: median 0.5000 ms of 3 runs (0.2500 to 1.000 ms), 1,920 GB/s""", doubled().stored(file().path()).toString());
