@@ -18,7 +18,6 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.Function;
-import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -154,19 +153,15 @@ final class EmulatedKernels {
 
     private static Tensor tensor(Layout layout, byte[] bytes) {
         Tensor tensor = empty(layout);
-        new BytePointer(tensor.data_ptr()).capacity(bytes.length).put(bytes);
+        EmulatedGpu.write(tensor, bytes);
         return tensor;
     }
 
     /** Returns the bytes from a tensor's first to its last element. */
     private static byte[] bytes(Tensor tensor) {
         Layout layout = Layout.of(tensor).withOffset(0);
-        byte[] bytes = new byte
-                [Math.toIntExact(
-                        layout.elements() == 0
-                                ? 0
-                                : layout.end() * layout.dtype().bytes())];
-        new BytePointer(tensor.data_ptr()).capacity(bytes.length).get(bytes);
-        return bytes;
+        return EmulatedGpu.read(
+                tensor,
+                layout.elements() == 0 ? 0 : layout.end() * layout.dtype().bytes());
     }
 }

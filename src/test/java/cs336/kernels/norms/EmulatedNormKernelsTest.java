@@ -14,7 +14,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -54,9 +53,7 @@ class EmulatedNormKernelsTest extends ScopedTest {
     }
 
     private static byte[] bytes(Tensor tensor) {
-        byte[] bytes = new byte[Math.toIntExact(tensor.nbytes())];
-        new BytePointer(tensor.data_ptr()).capacity(bytes.length).get(bytes);
-        return bytes;
+        return EmulatedGpu.read(tensor, tensor.nbytes());
     }
 
     private static String macros(Map<String, Object> defines) {
@@ -128,7 +125,7 @@ class EmulatedNormKernelsTest extends ScopedTest {
             Expected e = expected.get(i);
             Tensor got = torch.empty_strided(
                     new long[] {e.values.numel()}, new long[] {1}, Device.cpu().options(e.dtype));
-            new BytePointer(got.data_ptr()).capacity(results.get(i).length).put(results.get(i));
+            EmulatedGpu.write(got, results.get(i));
             Tensor values = e.values.reshape(-1);
             double error =
                     wide(got).sub(values).norm().item_double() / values.norm().item_double();

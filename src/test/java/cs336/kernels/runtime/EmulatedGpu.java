@@ -9,6 +9,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
+import org.bytedeco.javacpp.BytePointer;
+import org.bytedeco.pytorch.Tensor;
 
 /**
  * CUDA kernels that run on the CPU. Their sources are compiled as C++ with headers in which the threads of a block take
@@ -45,6 +47,18 @@ public final class EmulatedGpu {
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
+    }
+
+    /** Returns this many bytes of a CPU tensor's memory, from its first element on. */
+    public static byte[] read(Tensor tensor, long size) {
+        byte[] bytes = new byte[Math.toIntExact(size)];
+        new BytePointer(tensor.data_ptr()).capacity(bytes.length).get(bytes);
+        return bytes;
+    }
+
+    /** Writes bytes into a CPU tensor's memory, from its first element on. */
+    public static void write(Tensor tensor, byte... bytes) {
+        new BytePointer(tensor.data_ptr()).capacity(bytes.length).put(bytes);
     }
 
     /** Adds a source in a namespace of its own. Its includes must be headers of this program. */
