@@ -366,8 +366,8 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             int found = -1;
             for (int row = 0; row < table.rowCount(); row++) {
                 boolean matches = true;
-                for (int k = 0; k < keys.size(); k++) {
-                    matches &= fixed.contains(keys.get(k))
+                for (int k = 0; matches && k < keys.size(); k++) {
+                    matches = fixed.contains(keys.get(k))
                             || MeasurementQuery.same(MeasurementQuery.cell(table, row, keys.get(k)), values.get(k));
                 }
                 if (matches && found >= 0) {
