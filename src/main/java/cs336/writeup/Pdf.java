@@ -3,6 +3,7 @@ package cs336.writeup;
 import com.openhtmltopdf.outputdevice.helper.BaseRendererBuilder.FontStyle;
 import com.openhtmltopdf.pdfboxout.PdfRendererBuilder;
 import com.openhtmltopdf.svgsupport.BatikSVGDrawer;
+import com.openhtmltopdf.util.LogMessageId.LogMessageId0Param;
 import com.openhtmltopdf.util.XRLog;
 import cs336.charts.Typeface;
 import java.io.ByteArrayInputStream;
@@ -14,6 +15,7 @@ import java.util.Calendar;
 import java.util.GregorianCalendar;
 import java.util.Locale;
 import java.util.TimeZone;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.logging.Level;
 import org.apache.pdfbox.pdmodel.PDDocument;
 import org.apache.pdfbox.pdmodel.PDDocumentInformation;
@@ -28,7 +30,12 @@ final class Pdf {
 
     private Pdf() {}
 
-    /** Returns the content of the PDF file of a page. */
+    /**
+     * Returns the content of the PDF file of a page.
+     *
+     * @throws IllegalArgumentException if the page asks for a font that is not embedded; the PDF library leaves out
+     *     such text and all pages after it
+     */
     static byte[] render(String title, String xhtml) {
         Typeface.prepare();
         XRLog.listRegisteredLoggers().forEach(logger -> XRLog.setLevel(logger, Level.WARNING));
@@ -45,9 +52,18 @@ final class Pdf {
         builder.usePdfUaAccessibility(true);
         builder.useSVGDrawer(new BatikSVGDrawer());
         builder.withHtmlContent(xhtml, null);
+        var withoutFont = new AtomicBoolean();
+        builder.withDiagnosticConsumer(diagnostic -> {
+            if (diagnostic.getLogMessageId() == LogMessageId0Param.RENDER_FONT_LIST_IS_EMPTY) {
+                withoutFont.set(true);
+            }
+        });
         var out = new ByteArrayOutputStream();
         try (var renderer = builder.buildPdfRenderer()) {
             renderer.createPDFWithoutClosing();
+            if (withoutFont.get()) {
+                throw new IllegalArgumentException("page.css gives some text of the page no embedded font");
+            }
             try (PDDocument document = renderer.getPdfDocument()) {
                 fixIdentity(document, title, xhtml);
                 document.save(out);

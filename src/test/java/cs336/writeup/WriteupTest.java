@@ -107,6 +107,7 @@ class WriteupTest {
             String text = stripper.getText(document).replace('\u00a0', ' ');
             assertTrue(text.contains("One pass takes 128.0 ms, see Figure 1, Table 1 and {{code}}."), text);
             assertTrue(text.contains("Figure 1. Times by context, made up."), text);
+            assertTrue(text.contains("int[][] a = {{1}};"), text);
             assertFalse(text.contains("#"), "a glyph is missing: " + text);
             assertEquals("en", document.getDocumentCatalog().getLanguage());
             assertEquals("Made up & small", document.getDocumentInformation().getTitle());
@@ -117,6 +118,14 @@ class WriteupTest {
                             .getFirstChild()
                             .getTitle());
         }
+    }
+
+    @Test
+    void aPageWithAFontThatIsNotEmbeddedIsRejected() {
+        String page = Page.forPrint("Made up", "<h1 id=\"a\">A</h1><p style=\"font-family: fantasy\">lost</p>");
+        assertTrue(assertThrows(IllegalArgumentException.class, () -> Pdf.render("Made up", page))
+                .getMessage()
+                .contains("no embedded font"));
     }
 
     @Test
