@@ -164,10 +164,10 @@ public final class AdamW implements Optimizer {
     }
 
     /**
-     * Updates the parameters as {@link #step()} does after all gradients were multiplied by a factor. The gradients do
+     * Updates the parameters like {@link #step()}, with every gradient multiplied by a factor. The stored gradients do
      * not change.
      *
-     * @param gradientFactor fp32 [], on the device of the parameters; null for 1
+     * @param gradientFactor a 0-dimensional fp32 tensor on the device of the parameters; null for 1
      */
     public void step(Tensor gradientFactor) {
         try (var range = ProfilerRange.of("optimizer");

@@ -17,8 +17,8 @@ import tech.tablesaw.api.Table;
 
 /**
  * A text table of stored cases with one row for each case and one column for each metric. A cell contains mean ±
- * standard deviation, or the status if it is not ok. The column {@code implementation} is omitted if all cases have the
- * same. Metrics of CUDA events are omitted.
+ * standard deviation, or the status if it is not ok. The column {@code implementation} is omitted if it is the same in
+ * all cases. Metrics of CUDA events are omitted.
  */
 public final class ResultTable {
     private ResultTable() {}

@@ -14,10 +14,11 @@ import org.knowm.xchart.style.AxesChartStyler;
 
 /**
  * The texts that a browser shows when the pointer is on a mark of a figure, such as a point, a bar or the interval of a
- * kernel, and the axes that it labels while the figure is zoomed. Panels add both while they are painted.
+ * kernel. They include the axes that the browser labels while the figure is zoomed. Panels add both while they are
+ * painted.
  */
 public final class HoverTexts {
-    /** The hint under which a panel finds these texts in its graphics. */
+    /** The rendering hint that holds these texts while the panels are painted. */
     private static final RenderingHints.Key KEY = new RenderingHints.Key(0) {
         @Override
         public boolean isCompatibleValue(Object value) {
@@ -42,7 +43,10 @@ public final class HoverTexts {
      */
     public record HoverText(double x, double y, double width, double height, String text) {}
 
-    /** The place of a plot in fractions of the figure's width and height, and its axes; null without numbers. */
+    /**
+     * The place of a plot in fractions of the figure's width and height, and its axes. An axis is null if its values
+     * are not numbers.
+     */
     private record PlotAxes(Rectangle2D place, AxisRange horizontal, AxisRange vertical) {
         List<Object> json() {
             return List.of(

@@ -31,7 +31,7 @@ import tech.tablesaw.api.Table;
  * cases that ran out of memory. Measurements of other programs, such as those in {@code peers/}, are not among them.
  */
 public final class StoredCases {
-    /** Files with the peak of one GPU, and their folder. */
+    /** The folder of each file of measurements with the peak memory of one GPU, by file name. */
     private static final Map<String, String> ONE_GPU = Map.of(
             "benchmarking_script", "h200",
             "benchmarking_mixed_precision", "h200",
@@ -112,7 +112,7 @@ public final class StoredCases {
             @Header("peak memory (GiB)") Double gib,
             @Header("time (ms)") Double ms) {}
 
-    /** Returns a table with a row for each case; a peak or time that was not measured is missing. */
+    /** Returns a table with a row for each case; the cell of a peak or time that was not measured is empty. */
     public static Table table(List<StoredCase> cases) {
         List<StoredRow> rows = cases.stream()
                 .map(stored -> new StoredRow(

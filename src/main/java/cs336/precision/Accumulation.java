@@ -10,9 +10,11 @@ import org.bytedeco.pytorch.global.torch;
 public enum Accumulation {
     /** Accumulator and term in fp32. */
     WIDE,
-    /** Accumulator and term in the narrow type: each addition rounds to it. */
+    /** Accumulator and term in the low-precision type: each addition rounds to it. */
     NARROW,
-    /** The term in the narrow type, the accumulator in fp32: type promotion converts the term in each addition. */
+    /**
+     * The term in the low-precision type, the accumulator in fp32: type promotion converts the term in each addition.
+     */
     PROMOTED,
     /** The same as {@link #PROMOTED}, with an explicit conversion of the term to fp32 before each addition. */
     CONVERTED;
@@ -20,7 +22,7 @@ public enum Accumulation {
     /**
      * Returns the sum of {@code times} terms, added one at a time to 0.
      *
-     * @param narrow the narrow type
+     * @param narrow the low-precision type
      * @param term the number to add
      */
     public double run(DType narrow, double term, int times) {

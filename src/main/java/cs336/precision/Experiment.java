@@ -16,8 +16,8 @@ enum Experiment {
             new Metric("largest", ""),
             new Metric("smallest", "")),
     /**
-     * {@link Accumulation}: the sum of 1,000 terms of 0.01 by each method, the value of 0.01 in the narrow type, and
-     * the spacing of this type at its sum.
+     * {@link Accumulation}: the sum of 1,000 terms of 0.01 by each method, the value of 0.01 in the low-precision type,
+     * and the spacing of this type at its sum.
      */
     ACCUMULATION(
             List.of("fp16", "bf16"),
@@ -35,12 +35,14 @@ enum Experiment {
                     .map(part -> new Metric(part, "bits"))
                     .toArray(Metric[]::new)),
     /**
-     * {@link NarrowLayerNorm}: the errors of a layer norm with one step in the narrow type, with all steps in it, and
-     * of PyTorch's layer norm.
+     * {@link LowPrecisionLayerNorm}: the errors of a layer norm with one step in the low-precision type, with all steps
+     * in it, and of PyTorch's layer norm.
      */
     LAYER_NORM(
             List.of("fp16", "bf16"),
-            Stream.of(NarrowLayerNorm.Input.values()).map(Object::toString).toList(),
+            Stream.of(LowPrecisionLayerNorm.Input.values())
+                    .map(Object::toString)
+                    .toList(),
             Stream.concat(names(LayerNormStep.values()), Stream.of("all", "native"))
                     .map(name -> new Metric(name, ""))
                     .toArray(Metric[]::new)),

@@ -66,7 +66,7 @@ public record FloatFormat(DType dtype, int significantBits, double largest, doub
         return x == 0 ? smallest : Math.max(smallest, Math.scalb(1.0, Math.getExponent(x) + 1 - significantBits));
     }
 
-    /** Returns x rounded to this type by PyTorch, which rounds to fp32 first if the type is narrower than fp32. */
+    /** Returns x rounded to this type by PyTorch, which rounds to fp32 first if the type has fewer bits than fp32. */
     public double round(double x) {
         return rounded(dtype, new double[] {x})[0];
     }

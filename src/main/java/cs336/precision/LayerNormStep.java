@@ -2,7 +2,7 @@ package cs336.precision;
 
 import java.util.Locale;
 
-/** A step of a {@link NarrowLayerNorm} that can run in a narrow type. */
+/** A step of a {@link LowPrecisionLayerNorm} that can run in a low-precision type. */
 public enum LayerNormStep {
     /** The sum of a row for its mean, accumulated one element at a time. */
     MEAN,

@@ -57,7 +57,7 @@ public final class PrecisionWorkload implements Workload {
             case ACCUMULATION -> accumulation(FloatFormat.of(DType.parse(type)), Double.parseDouble(input));
             case PRODUCT -> Map.of("significant-bits", (double) MatmulBits.of(Precision.parse(type), device));
             case TOY_MODEL -> toyModel(device, DType.parse(type));
-            case LAYER_NORM -> layerNorm(device, DType.parse(type), NarrowLayerNorm.Input.parse(input));
+            case LAYER_NORM -> layerNorm(device, DType.parse(type), LowPrecisionLayerNorm.Input.parse(input));
             case GRADIENT -> gradient(device, DType.parse(type), Integer.parseInt(input.split(" ")[0]));
         };
     }
@@ -87,20 +87,20 @@ public final class PrecisionWorkload implements Workload {
         return values;
     }
 
-    private static Map<String, Double> layerNorm(Device device, DType narrow, NarrowLayerNorm.Input input) {
+    private static Map<String, Double> layerNorm(Device device, DType narrow, LowPrecisionLayerNorm.Input input) {
         Map<String, Double> values = new LinkedHashMap<>();
         try (var scope = MemoryScope.open()) {
             Tensor x = input.draw(ROWS, WIDTH, narrow, device);
             for (LayerNormStep step : LayerNormStep.values()) {
                 values.put(
                         step.toString(),
-                        NarrowLayerNorm.of(narrow, EnumSet.of(step)).error(x));
+                        LowPrecisionLayerNorm.of(narrow, EnumSet.of(step)).error(x));
             }
             values.put(
                     "all",
-                    NarrowLayerNorm.of(narrow, EnumSet.allOf(LayerNormStep.class))
+                    LowPrecisionLayerNorm.of(narrow, EnumSet.allOf(LayerNormStep.class))
                             .error(x));
-            values.put("native", NarrowLayerNorm.nativeError(x, narrow));
+            values.put("native", LowPrecisionLayerNorm.nativeError(x, narrow));
             return values;
         }
     }

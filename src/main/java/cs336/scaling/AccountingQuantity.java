@@ -26,7 +26,7 @@ public enum AccountingQuantity {
     DEVICES("devices", ""),
     /** (b) Memory of one of these devices. */
     MEMORY("memory", "bytes"),
-    /** (b) Part of that memory that does not depend on the number of devices. */
+    /** (b) Bytes of that memory that do not depend on the number of devices. */
     WHOLE_ON_EACH("whole-on-each", "bytes"),
     /** (b) {@link #DEVICES} if all activations are sharded. */
     DEVICES_ALL_SPLIT("devices-all-split", ""),

@@ -25,15 +25,15 @@ import java.util.stream.Stream;
  * the step where memory may peak. Attention is plain or streaming: a streaming one, such as FlashAttention, never
  * stores the scores.
  *
- * <p>Parameters, gradients and moments are fp32. Under autocast, matmuls have inputs and outputs of the narrow type;
+ * <p>Parameters, gradients and moments are fp32. Under autocast, matmuls have inputs and outputs of the autocast type;
  * {@link #keptByBlock} lists the types of all saved tensors. A tensor counts as alive while Java refers to it: a module
  * holds its intermediate results until it returns, and the logits live until the end of the backward pass.
  *
  * <p>{@link TransformerConfig#checkpointing} states which activations are kept. A recomputed function holds its output
  * and the gradient of its output until its backward pass has ended.
  *
- * <p>Parameters of a narrow type, as FSDP gathers them for a narrow compute dtype, make the residual stream narrow:
- * there are no casts then, and the softmax is narrow too.
+ * <p>Parameters of a 16-bit type, as FSDP gathers them for a 16-bit compute dtype, make the residual stream 16-bit:
+ * there are no casts then, and the softmax has 16 bits too.
  *
  * <p>Letters of the shapes: B sequences of T tokens, N = BT tokens; D, F and V are the widths of the residual stream,
  * the feed-forward layer and the vocabulary; H is the number of heads and P the number of parameters.
@@ -41,8 +41,8 @@ import java.util.stream.Stream;
  * @param config the model; {@code config.contextLength()} is T
  * @param batch B
  * @param autocast type of the matmuls: fp32 without autocast, else bf16 or fp16
- * @param on kind of device. Under autocast the softmax is fp32 on CUDA and narrow on the CPU. On CUDA the backward pass
- *     of the softmax needs one more tensor, and cuBLAS has workspaces.
+ * @param on kind of device. Under autocast the softmax is fp32 on CUDA and has the autocast type on the CPU. On CUDA
+ *     the backward pass of the softmax needs one more tensor, and cuBLAS has workspaces.
  * @param residual type of the residual stream: fp32, or the autocast type if the parameters have that type
  * @param lossRows number of tokens whose logits are in memory at a time, see {@link cs336.basics.LinearCrossEntropy}; 0
  *     for all
@@ -235,7 +235,7 @@ public record ModelMemory(
         return attentionMatrix("probabilities", softmaxType());
     }
 
-    /** Returns the cast of the probabilities if the softmax is fp32 and the matmul with V is narrow. */
+    /** Returns the cast of the probabilities if the softmax is fp32 and the matmul with V has 16 bits. */
     private List<TensorMemory> probabilitiesCast() {
         return softmaxType() == autocast
                 ? List.of()

@@ -397,8 +397,8 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /**
-     * Returns simulated steps on 8 to 16,384 GPUs with constant work per GPU (weak scaling), for two models: xl in fp32
-     * with {@value #ALONE_BATCH} sequences of {@value #CONTEXT} tokens, as benchmarked on one GPU; and
+     * Returns simulated steps on 8 to 16,384 GPUs with constant work per GPU (weak scaling), for two models. One is xl
+     * in fp32 with {@value #ALONE_BATCH} sequences of {@value #CONTEXT} tokens, as benchmarked on one GPU. The other is
      * {@link ModelShape#XXL} in bf16 with 4,096 tokens per GPU at {@value #LARGE_UTILIZATION} of the peak, if it fits
      * into the memory of a device. Buckets have 25, 100, 400 or 1,600 MB, whichever is fastest.
      */

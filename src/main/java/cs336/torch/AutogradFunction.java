@@ -53,7 +53,7 @@ import org.bytedeco.pytorch.Tensor;
  * output gradients, saved inputs and saved outputs. Second derivatives through a saved intermediate tensor or through a
  * kernel ({@link Context#onceDifferentiable}) throw an exception.
  *
- * <p><b>Autocast</b> is off in both passes: tensors keep their dtypes. A function that needs narrow inputs expects its
+ * <p><b>Autocast</b> is off in both passes: tensors keep their dtypes. A function that needs 16-bit inputs expects its
  * caller to cast them before {@code apply}, where the cast is part of the graph.
  *
  * <p><b>Threads.</b> In the backward pass, the current device and stream are those of the forward pass.

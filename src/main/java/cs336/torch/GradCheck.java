@@ -58,7 +58,8 @@ public final class GradCheck {
      * @param inputs the inputs, which are not modified; derivatives are checked with respect to those of fp64
      * @return the largest error
      * @throws AssertionError if it exceeds {@link #TOLERANCE}; the message names output, input and element
-     * @throws IllegalArgumentException if no input is fp64, or an input or output has a narrower floating-point type
+     * @throws IllegalArgumentException if no input is fp64, or an input or output has a floating-point type of lower
+     *     precision
      */
     public static double check(Differentiable function, Tensor... inputs) {
         requireFloat64Input(inputs);

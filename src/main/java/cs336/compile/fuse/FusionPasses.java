@@ -38,8 +38,8 @@ public final class FusionPasses {
     }
 
     /**
-     * Returns the fused program of a training step that leaves casts to its optimizer. Its outputs may have a narrower
-     * dtype than those of the recorded program.
+     * Returns the fused program of a training step that leaves casts to its optimizer. Its outputs may have a dtype of
+     * lower precision than those of the recorded program.
      */
     public static Program fuse(Program recorded, Device device, MasterWeights weights) {
         return fusePrepared(GemmMerging.of(prepare(recorded, device, weights), device), device);

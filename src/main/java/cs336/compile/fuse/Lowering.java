@@ -24,7 +24,7 @@ import java.util.stream.IntStream;
 /**
  * The pass that rewrites PyTorch's operators as {@link PointwiseOperator} and {@link ReductionOperator} operations,
  * which can be fused. Operators without a rule stay as they are. The formulas are those of PyTorch's kernels, and each
- * rounding to a narrow dtype stays where PyTorch rounds.
+ * rounding to a 16-bit dtype stays where PyTorch rounds.
  *
  * <p>Writes in place that replace all elements of a tensor become operations with a new output. Complex tensors become
  * real tensors with a last dimension of size 2.

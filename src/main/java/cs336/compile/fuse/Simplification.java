@@ -180,7 +180,7 @@ final class Simplification {
         return withoutDeadOperations(read.withConstants(constants).withSize(size));
     }
 
-    /** Removes casts of outputs to a wider dtype, so that these outputs keep the narrow one. */
+    /** Removes casts of outputs to a dtype of higher precision, so that these outputs keep their dtype. */
     static Program withNarrowOutputs(Program program) {
         Map<ProgramValue, View> widened = new HashMap<>();
         for (Operation operation : program.operations()) {

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
-/** A call of an operator in Java. */
+/** An operator that is implemented in Java. */
 public record CallInJava(JavaOperator function) implements Operator {
     @Override
     public String name() {

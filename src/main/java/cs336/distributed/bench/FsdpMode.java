@@ -11,9 +11,9 @@ public enum FsdpMode {
     ZERO_1("zero-1"),
     /** Parameters, gradients and optimizer state are sharded; the next unit is gathered while one computes. */
     FSDP("fsdp"),
-    /** As {@link #FSDP}, but each unit waits for its all-gather: one gathered unit at a time. */
+    /** Like {@link #FSDP}, but each unit waits for its all-gather: one gathered unit at a time. */
     FSDP_WITHOUT_PREFETCH("fsdp-without-prefetch"),
-    /** As {@link #FSDP}, but sharded within each node and replicated across nodes (hybrid sharding). */
+    /** Like {@link #FSDP}, but sharded within each node and replicated across nodes (hybrid sharding). */
     HSDP("hsdp");
 
     private final String label;

@@ -14,9 +14,11 @@ public enum ShardMode {
     BROADCAST("broadcast"),
     /** Gradients are all-reduced; each rank updates its shard, all-gathered during the next forward pass. */
     ALL_GATHER("all-gather"),
-    /** As {@link #ALL_GATHER}, but gradients are reduce-scattered (ZeRO stage 1). */
+    /** Like {@link #ALL_GATHER}, but gradients are reduce-scattered (ZeRO stage 1). */
     ZERO_1("zero-1"),
-    /** As {@link #ALL_GATHER} without the all-gather: the weights become wrong, and the step time is a lower bound. */
+    /**
+     * Like {@link #ALL_GATHER} without the all-gather: the weights become wrong, and the step time is a lower bound.
+     */
     UNSYNCHRONISED("unsynchronised");
 
     private final String label;

@@ -12,8 +12,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * A parameter of a module under {@link FullyShardedDataParallel}: this rank's shard in the master dtype, and the
- * module's own tensor, which refers to the gathered parameter in the compute dtype while its unit is in use, and has no
- * rows otherwise.
+ * module's own tensor. While its unit is in use, that tensor refers to the gathered parameter in the compute dtype;
+ * otherwise it has no rows.
  *
  * <p>Rank r has the rows from r·n to (r + 1)·n, with n = ⌈rows ÷ ranks⌉; the last ranks may have fewer, or none. In
  * collectives each shard is padded to n rows, so that the shards of all ranks concatenate to the parameter. A parameter

@@ -26,8 +26,8 @@ import java.util.function.BiFunction;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An optimizer whose state is sharded over ranks (ZeRO stage 1): each rank holds the state (such as Adam's moments) of
- * its shard of the parameters only, updates that shard, and then receives the other shards from their ranks. A
+ * An optimizer whose state is sharded over ranks (ZeRO stage 1). Each rank holds the state, such as Adam's moments, of
+ * its shard of the parameters only. It updates that shard and then receives the other shards from their ranks. A
  * {@link Sharding} defines the shards and how they are exchanged.
  *
  * <pre>{@code

@@ -11,9 +11,9 @@ import java.util.stream.Stream;
 /**
  * The tile sizes of Hopper's forward kernel, {@code kernels/flash_hopper_forward.cu}, which explains each number.
  * {@link #of} selects the tile with the shortest estimated kernel time among those that fit into registers and shared
- * memory: large tiles read keys less often and are fastest once there are enough of them; small tiles with split keys
- * keep all multiprocessors occupied when there are few tiles, and clusters do so when there are very few. The estimate
- * uses times fitted to those that {@code HopperForwardTileSearch}, among the tests, measured on an H200.
+ * memory. Large tiles read keys less often and are fastest once there are enough of them. If there are few tiles, small
+ * ones with split keys keep all multiprocessors occupied, and clusters do so if there are very few. The estimate uses
+ * times fitted to those that {@code HopperForwardTileSearch}, among the tests, measured on an H200.
  *
  * @param dimension columns of the kernel: 16, 32, 64 or 128
  * @param consumers warpgroups that compute

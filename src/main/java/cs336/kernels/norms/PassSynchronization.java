@@ -2,7 +2,7 @@ package cs336.kernels.norms;
 
 import java.util.Locale;
 
-/** When a {@link RowBenchmark} waits for the device, and what it times. */
+/** The points at which a {@link RowBenchmark} waits for the device. */
 enum PassSynchronization {
     /**
      * Before and after each group of passes, which CUDA events time. Launch overhead is hidden behind earlier passes.

@@ -113,7 +113,7 @@ public final class KernelCell {
     }
 
     /**
-     * Runs the kernels on a GPU. Returns the stored execution without one, or if the GPU has too little memory. If the
+     * Runs the kernels on a GPU. Without a GPU, or if its memory is too small, returns the stored execution. If the
      * environment variable {@value #STORE} is set, the result of the GPU is stored.
      *
      * @param kernels launches the kernels and returns the outputs

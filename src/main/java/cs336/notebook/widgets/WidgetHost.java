@@ -2,9 +2,9 @@ package cs336.notebook.widgets;
 
 import java.util.concurrent.Callable;
 
-/** The kernel in which widgets live. */
+/** The Jupyter kernel that shows widgets and receives their events. */
 public interface WidgetHost {
-    /** Sends a message after all output so far, on a thread that no interrupt of a cell reaches. */
+    /** Runs a task that sends a message, after all output so far. Interrupting a cell does not interrupt it. */
     void deliver(Runnable message);
 
     /** Blocks until all messages so far have been delivered. */

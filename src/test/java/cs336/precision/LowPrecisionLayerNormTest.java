@@ -3,7 +3,7 @@ package cs336.precision;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.precision.NarrowLayerNorm.Input;
+import cs336.precision.LowPrecisionLayerNorm.Input;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.ScopedTest;
@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-class NarrowLayerNormTest extends ScopedTest {
+class LowPrecisionLayerNormTest extends ScopedTest {
     @BeforeEach
     void open() {
         Torch.seed(5);
@@ -29,7 +29,7 @@ class NarrowLayerNormTest extends ScopedTest {
     private static double error(Input input, DType narrow, LayerNormStep... steps) {
         Set<LayerNormStep> narrowed = EnumSet.noneOf(LayerNormStep.class);
         narrowed.addAll(Set.of(steps));
-        return NarrowLayerNorm.of(narrow, narrowed).error(rows(input, narrow));
+        return LowPrecisionLayerNorm.of(narrow, narrowed).error(rows(input, narrow));
     }
 
     @ParameterizedTest
@@ -66,7 +66,7 @@ class NarrowLayerNormTest extends ScopedTest {
     @Test
     void pyTorchsLayerNormRoundsOnlyItsOutput() {
         for (Input input : Input.values()) {
-            double error = NarrowLayerNorm.nativeError(rows(input, DType.BFLOAT16), DType.BFLOAT16);
+            double error = LowPrecisionLayerNorm.nativeError(rows(input, DType.BFLOAT16), DType.BFLOAT16);
             double halfUlp = Math.scalb(1.0, -8);
             assertTrue(error < halfUlp, input + ": " + error);
             assertTrue(error > halfUlp / 8, input + ": " + error);

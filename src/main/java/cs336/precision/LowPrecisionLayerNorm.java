@@ -25,9 +25,9 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows. It runs selected
- * steps in a narrow type and the others in fp32. Its error against fp64 shows which steps need more precision.
+ * steps in a low-precision type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
-public final class NarrowLayerNorm {
+public final class LowPrecisionLayerNorm {
     /** The distributions of the input elements, which are independent and normally distributed. */
     public enum Input {
         /** Mean 0, standard deviation 1. */
@@ -50,9 +50,10 @@ public final class NarrowLayerNorm {
         }
 
         /**
-         * Returns random rows, fp64 [rows, width], rounded to a narrow type, so that the conversion to it is exact.
+         * Returns random rows, fp64 [rows, width], rounded to a low-precision type, so that the conversion to it is
+         * exact.
          *
-         * @param narrow the narrow type
+         * @param narrow the low-precision type
          */
         public Tensor draw(int rows, int width, DType narrow, Device device) {
             try (var scope = MemoryScope.open()) {
@@ -83,14 +84,14 @@ public final class NarrowLayerNorm {
     private final DType narrow;
     private final Set<LayerNormStep> narrowed;
 
-    private NarrowLayerNorm(DType narrow, Set<LayerNormStep> narrowed) {
+    private LowPrecisionLayerNorm(DType narrow, Set<LayerNormStep> narrowed) {
         this.narrow = narrow;
         this.narrowed = narrowed;
     }
 
-    /** Creates a layer normalisation with the given steps in the narrow type. */
-    public static NarrowLayerNorm of(DType narrow, Set<LayerNormStep> narrowed) {
-        return new NarrowLayerNorm(
+    /** Creates a layer normalisation with the given steps in the low-precision type. */
+    public static LowPrecisionLayerNorm of(DType narrow, Set<LayerNormStep> narrowed) {
+        return new LowPrecisionLayerNorm(
                 narrow, narrowed.isEmpty() ? EnumSet.noneOf(LayerNormStep.class) : EnumSet.copyOf(narrowed));
     }
 
@@ -118,7 +119,10 @@ public final class NarrowLayerNorm {
         return x.to(narrowed.contains(step) ? narrow.scalarType() : ScalarType.Float);
     }
 
-    /** Sums each row, [rows, width] → [rows, 1]: in the narrow type one element at a time, in fp32 with torch.sum. */
+    /**
+     * Sums each row, [rows, width] → [rows, 1]: in the low-precision type one element at a time, in fp32 with
+     * torch.sum.
+     */
     private Tensor sum(Tensor x, LayerNormStep step) {
         Tensor terms = cast(step, x);
         if (!narrowed.contains(step)) {
@@ -147,7 +151,9 @@ public final class NarrowLayerNorm {
         }
     }
 
-    /** Returns the relative error of PyTorch's {@code layer_norm} of x in the narrow type; see {@link #error}. */
+    /**
+     * Returns the relative error of PyTorch's {@code layer_norm} of x in the low-precision type; see {@link #error}.
+     */
     public static double nativeError(Tensor x, DType narrow) {
         requireFloating(x);
         try (var scope = MemoryScope.open();
