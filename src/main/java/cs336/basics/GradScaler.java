@@ -19,7 +19,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Dynamic loss scaling for training in fp16, as {@code torch.amp.GradScaler}. The smallest positive fp16 number is
+ * Dynamic loss scaling for training in fp16, like {@code torch.amp.GradScaler}. The smallest positive fp16 number is
  * 6·10⁻⁸; smaller gradients underflow to 0. Therefore the loss is multiplied by a scale before the backward pass, and
  * the gradients are divided by it afterwards. If a gradient overflows to inf or NaN, the step is skipped and the scale
  * shrinks; after many steps without an overflow it grows.

@@ -19,8 +19,8 @@ import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A layer with parameters and child layers, as {@code torch.nn.Module}: a function of one tensor. Written in Java; only
- * the tensors and their operations are PyTorch's.
+ * A layer with parameters and child layers, like {@code torch.nn.Module}: a function of one tensor. Written in Java;
+ * only the tensors and their operations are PyTorch's.
  */
 public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
@@ -186,8 +186,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Frees the gradients of all parameters, as {@code zero_grad(set_to_none=True)}: they are undefined until the next
-     * backward pass.
+     * Frees the gradients of all parameters, like {@code zero_grad(set_to_none=True)}: they are undefined until the
+     * next backward pass.
      */
     public final void zeroGrad() {
         parameters().forEach(parameter -> parameter.mutable_grad().reset());

@@ -24,7 +24,9 @@ public interface Optimizer extends AutoCloseable {
      */
     default void agreeOnOverflow(Tensor foundInf) {}
 
-    /** Frees all gradients, as {@code zero_grad(set_to_none=True)}: they are undefined until the next backward pass. */
+    /**
+     * Frees all gradients, like {@code zero_grad(set_to_none=True)}: they are undefined until the next backward pass.
+     */
     default void zeroGrad() {
         parameters().values().forEach(parameter -> parameter.mutable_grad().reset());
     }

@@ -90,8 +90,8 @@ public final class TransformerLM extends NnModule {
     }
 
     /**
-     * Returns the mean cross-entropy of the next tokens, as {@link Losses#crossEntropy} of the logits, without storing
-     * all logits.
+     * Returns the mean cross-entropy of the next tokens, like {@link Losses#crossEntropy} of the logits, without
+     * storing all logits.
      *
      * @param ids int64 [B, T]
      * @param targets int64 [B, T]

@@ -146,7 +146,7 @@ public final class FlameGraph {
         }
     }
 
-    /** Returns the title above the graph; empty without one. */
+    /** Returns the title above the graph; empty if it has no title. */
     public String title() {
         return title;
     }

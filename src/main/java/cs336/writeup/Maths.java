@@ -57,7 +57,7 @@ final class Maths implements Parser.ParserExtension {
         private String id;
         private String number;
 
-        /** Returns the id of an equation; null for a formula without one. */
+        /** Returns the id of an equation; null if the formula has no id. */
         String id() {
             return id;
         }

@@ -19,10 +19,10 @@ import java.util.Set;
 /**
  * The pass that joins pointwise operations and reductions into groups, each of which becomes one kernel.
  *
- * <p>In program order, each operation joins the latest group that it reads from, or that reads the same tensor, if the
- * kernel's iterations fit and no operation outside of the group would have to run in its middle. Afterwards a group
- * recomputes a value of another group if that moves fewer bytes than the load of the value and its share of the store.
- * This rule decides what a backward pass recomputes and what the forward pass saves.
+ * <p>In program order, each operation joins the latest group that computes one of its inputs or reads one of them. Two
+ * conditions must hold: the kernel's iterations fit, and no operation outside of the group must run between operations
+ * of the group. Afterwards a group recomputes a value of another group if that moves fewer bytes than the load of the
+ * value and its share of the store. This rule decides what a backward pass recomputes and what the forward pass saves.
  *
  * <p>Operations that compute operands of the same {@link Concatenation} join each other too. If one group computes all
  * of them, its kernel stores them where they are in the result, and the concatenation takes no kernel of its own.

@@ -49,7 +49,7 @@ public final class CheckpointedTraining
     /**
      * The result of a training run.
      *
-     * @param first step of the checkpoint from which the training continued; 0 without one
+     * @param first step of the checkpoint from which the training continued; 0 if it began without a checkpoint
      * @param loss mean loss of all ranks in the last step; NaN if no step was left
      */
     public record TrainingEnd(long first, double loss) implements Serializable {}
