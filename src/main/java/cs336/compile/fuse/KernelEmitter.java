@@ -54,6 +54,7 @@ final class KernelEmitter {
 
     static final int ACCESS_BYTES = 16;
     private static final int MAX_VECTOR = 8;
+    private static final int MAX_SHARED_BYTES = 160 * 1024; // of a block, on GPUs from sm_80 on
     private static final int STAGES = 2; // of prefetched rows: the current and the next one
 
     /** A tensor that the kernel stores for each element, in the dtype of the member. */
@@ -99,7 +100,11 @@ final class KernelEmitter {
     /** Returns the kernel that computes these outputs of a group from these inputs. */
     static EmittedKernel of(
             FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        return new KernelEmitter(group, concatenations, inputs, outputs, null).kernel();
+        var emitter = new KernelEmitter(group, concatenations, inputs, outputs, null);
+        EmittedKernel kernel = emitter.kernel();
+        return kernel.sharedBytes() <= MAX_SHARED_BYTES
+                ? kernel
+                : new KernelEmitter(group, concatenations, inputs, outputs, emitter.tile.withoutPrefetch()).kernel();
     }
 
     /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
@@ -108,6 +113,7 @@ final class KernelEmitter {
         int vector = new KernelEmitter(group, concatenations, inputs, outputs, null).vector;
         return KernelTile.candidates(group, vector).stream()
                 .map(tile -> new KernelEmitter(group, concatenations, inputs, outputs, tile).kernel())
+                .filter(kernel -> kernel.sharedBytes() <= MAX_SHARED_BYTES)
                 .toList();
     }
 

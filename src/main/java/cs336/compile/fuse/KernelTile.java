@@ -49,6 +49,9 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         }
         int smThreads = elements(group, threads) > ROW_ELEMENTS ? WIDE_SUMMING_SM_THREADS : SUMMING_SM_THREADS;
         int fitting = smThreads / Math.max(ROW_BLOCK, threads);
+        if (fitting <= 1 && elements(group, threads) > ROW_ELEMENTS) { // one block of 16-bit rows hides no latency
+            return ofRows(group, MAX_ROW_THREADS, ROW_BLOCK, 1, true);
+        }
         int smBlocks = Math.max(1, Math.min(SUMMING_SM_BLOCKS, fitting));
         return ofRows(group, threads, ROW_BLOCK, smBlocks, false);
     }
@@ -83,6 +86,11 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         }
         candidates.add(of(group, vector));
         return candidates.stream().distinct().toList();
+    }
+
+    /** Returns the same tile without the shared memory for rows. */
+    KernelTile withoutPrefetch() {
+        return new KernelTile(rowThreads, blockRows, parts, smBlocks, false);
     }
 
     private static KernelTile ofRows(FusionGroup group, int threads, int block, int smBlocks, boolean prefetch) {

@@ -80,6 +80,16 @@ class KernelTileTest extends ScopedTest {
         assertEquals(1, kernels(parts.backward()).size(), parts.backward().toString());
     }
 
+    @Test
+    void wideRowsOf16BitsArePrefetchedWithoutSpills() {
+        Partition parts = partition(600, WIDE, DType.BFLOAT16, Device.cpu());
+        EmittedKernel kernel = kernels(parts.backward()).get(0).emitted();
+        assertTrue(kernel.source().contains("prefetch(row, stage)"), kernel.source());
+        KernelSource source = KernelSource.of(FusedKernel.FILE, kernel.source());
+        var cubin = KernelCompiler.shared().compile(source, Map.of(), KernelVariant.HOPPER);
+        assertEquals(0, cubin.resources(FusedKernel.KERNEL).spillStores());
+    }
+
     @ParameterizedTest
     @EnumSource(names = {"FLOAT32", "BFLOAT16"})
     void theRuleIsACandidateAndCandidatesCompile(DType dtype) {
