@@ -649,7 +649,7 @@ function normalized(part) {
   return part && typeof part === 'object' ? Object.fromEntries(Object.keys(part).sort().map(key => [key, normalized(part[key])])) : part;
 }
 
-/** The website on a phone. */
+/** The website on a phone, and its code at the width of a window on a desktop. */
 async function site() {
   const root = path.join(project, 'target/site');
   if (!fs.existsSync(path.join(root, 'index.html'))) {
@@ -680,4 +680,19 @@ async function site() {
   check(`site: no page scrolls sideways at ${phone} px`, scrolling.length === 0, scrolling.length ? scrolling.join(', ') : `${pages.length} pages`);
   check(`site: figures are readable at ${phone} px`, small.length === 0, small.join(', '));
   await page.close();
+
+  const desktop = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  const broken = [];
+  for (const file of pages.filter(name => /^\d/.test(name))) {
+    await desktop.goto(pathToFileURL(path.join(root, file)).href);
+    const lines = await desktop.evaluate(() => [...document.querySelectorAll('pre')].filter(pre => {
+      pre.style.whiteSpace = 'pre';
+      return pre.scrollWidth > pre.clientWidth + 1;
+    }).length);
+    if (lines > 0) {
+      broken.push(`${file} (${lines})`);
+    }
+  }
+  check('site: no line of code or text is broken at 1280 px', broken.length === 0, broken.join(', '));
+  await desktop.close();
 }

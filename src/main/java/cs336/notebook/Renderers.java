@@ -29,7 +29,7 @@ public final class Renderers {
      */
     private static final String BETWEEN_WORDS =
             "<pre style=\"margin: 0; padding: 5px; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;"
-                    + " font-size: var(--jp-code-font-size, inherit); line-height: var(--jp-code-line-height, inherit)\">"
+                    + " font-size: var(--jp-code-font-size, 13.2px); line-height: var(--jp-code-line-height, inherit)\">"
                     + "%s</pre>\n";
 
     private Renderers() {}
