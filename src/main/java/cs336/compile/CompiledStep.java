@@ -58,10 +58,9 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>With {@link DistributedDataParallel} gradients are averaged over ranks. If its strategy
  * {@linkplain cs336.distributed.training.Strategy#overlaps overlaps} and the step is {@linkplain #fuse fused}, the
- * passes are several graphs: each ends where the gradients of a bucket are complete, and the collective of this bucket
- * runs at the same time as the following graphs. Otherwise collectives run after the passes.
- * {@link #collectivesInGraph} records them in the graph. {@link #accumulate} replaces
- * {@link DistributedDataParallel#noSync}.
+ * passes are several graphs. Each ends where the gradients of a bucket are complete. The collective of this bucket runs
+ * at the same time as the following graphs. Otherwise collectives run after the passes. {@link #collectivesInGraph}
+ * records them in the graph. {@link #accumulate} replaces {@link DistributedDataParallel#noSync}.
  *
  * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} determines which activations a step
  * keeps, with and without a recording; the recording contains the recomputation.

@@ -124,7 +124,7 @@ public final class CudaGraph implements AutoCloseable {
 
     /**
      * Returns a number that identifies the capture in progress, or 0 if there is none. A graph and its continuations
-     * have the same number. Code that caches a tensor includes it in the key: a tensor computed during a capture has no
+     * have the same number. Code that caches a tensor includes it in the key. A tensor computed during a capture has no
      * values until the first replay, and a graph must not read a cached tensor that may be freed before the graph.
      */
     public static long captureInProgress() {

@@ -17,10 +17,10 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * {@code gradcheck} and {@code gradgradcheck} do.
  *
  * <p>It compares the derivatives of Σ u y with respect to every element of every fp64 input, where u are fixed random
- * weights of the output y: for each output separately (the other gradients passed to an {@link AutogradFunction} are
- * then null) and for all outputs together. It evaluates the function twice per element, so inputs should be small. They
- * must not be near points where the function is not differentiable. The error of an element is |backward − difference|
- * / max(1, |difference|).
+ * weights of the output y. It does so for each output separately (the other gradients passed to an
+ * {@link AutogradFunction} are then null) and for all outputs together. It evaluates the function twice per element, so
+ * inputs should be small. They must not be near points where the function is not differentiable. The error of an
+ * element is |backward − difference| / max(1, |difference|).
  */
 public final class GradCheck {
     /**

@@ -22,10 +22,10 @@ import org.bytedeco.javacpp.Loader;
  * the first process holds a file lock while it unpacks. It then writes the list of the unpacked files.
  *
  * <p>With the system property {@code cs336.loadDirectly=true}, later processes load the listed files of the CPU build
- * directly. JavaCPP would search every jar of the class path for each of them, and would do so again in the static
- * initializer of each class of the presets that is used: this takes more CPU time than loading libtorch. JavaCPP's own
- * loading is then switched off, and presets other than PyTorch's must be loaded with {@link #load} before they are
- * used. Tests set the property, because they start hundreds of processes.
+ * directly. JavaCPP would search every jar of the class path for each of them, again in the static initializer of each
+ * class of the presets that is used. This takes more CPU time than loading libtorch. JavaCPP's own loading is then
+ * switched off, and presets other than PyTorch's must be loaded with {@link #load} before they are used. Tests set the
+ * property, because they start hundreds of processes.
  */
 public final class NativeCache {
     private static final String LOCK = "cs336.lock";

@@ -23,8 +23,8 @@ import java.util.Set;
  * pass, and may recompute others from them.
  *
  * <p>The saved values are those with the fewest bytes from which the backward pass can compute what it needs, with
- * pointwise operations only: the minimum cut between the inputs of the function and the operations that depend on
- * gradients. Inputs cost nothing, since they are in memory anyway. PyTorch's AOTAutograd has the same rule:
+ * pointwise operations only. They are the minimum cut between the inputs of the function and the operations that depend
+ * on gradients. Inputs cost nothing, since they are in memory anyway. PyTorch's AOTAutograd has the same rule:
  * {@code min_cut_rematerialization_partition}.
  *
  * @param forward inputs → outputs, then the saved values
