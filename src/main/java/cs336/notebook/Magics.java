@@ -185,7 +185,7 @@ public final class Magics {
     private static String time(double seconds) {
         return seconds < 1
                 ? String.format(Locale.ROOT, "%.3g ms", seconds * MILLIS)
-                : String.format(Locale.ROOT, "%.2f s", seconds);
+                : String.format(Locale.ROOT, "%,.2f s", seconds);
     }
 
     /**

@@ -236,7 +236,7 @@ public final class TrainCommand extends LabCommand {
             progress.restoreRandomState(0, setup.device);
             if (progress.steps() >= steps) {
                 out().printf(
-                                "%s: no steps left: the last checkpoint is of step %d, and --steps is %d%n",
+                                "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
                                 setup.checkpoints.folder(), progress.steps(), steps);
             }
             return progress;
@@ -258,7 +258,7 @@ public final class TrainCommand extends LabCommand {
                         double value = loss.item_double(); // waits for the GPU
                         double ms = (System.nanoTime() - intervalStart) / NANOS_PER_MS / (i + 1 - intervalFirstStep);
                         out().printf(
-                                        "step %6d   loss %.4f   learning rate %.2e   %.1f ms per step%n",
+                                        "step %,7d   loss %.4f   learning rate %.2e   %,.1f ms per step%n",
                                         i + 1, value, optimizer.learningRate(), ms);
                         out().flush();
                         intervalStart = System.nanoTime();

@@ -57,7 +57,7 @@ class BenchmarkCommandTest extends CommandTest {
         assertTrue(
                 err.toString()
                         .matches(
-                                "too little memory: --size d65536-ff262144-l400-h512-v10000 --pass step needs 4398\\d\\d\\.\\d GB for"
+                                "too little memory: --size d65536-ff262144-l400-h512-v10000 --pass step needs 439,8\\d\\d\\.\\d GB for"
                                         + " parameters, gradients and optimizer state alone, and cpu has \\d+\\.\\d GB available"),
                 err.toString());
     }

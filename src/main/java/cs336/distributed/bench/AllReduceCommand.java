@@ -196,7 +196,7 @@ public final class AllReduceCommand extends LabCommand {
         if (bytes > total / ranks) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,
-                    "--megabytes %s on %s takes %.0f MB, but %s has %.0f MB of memory",
+                    "--megabytes %s on %s takes %,.0f MB, but %s has %,.0f MB of memory",
                     megabytes,
                     ranks == 1 ? "1 rank" : ranks + " ranks",
                     (double) bytes * ranks / MB,

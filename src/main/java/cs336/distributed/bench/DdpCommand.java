@@ -178,7 +178,7 @@ public final class DdpCommand extends LabCommand {
             BucketModel model = BucketPrediction.withMeasuredOverhead(numbers);
             out().printf(
                             Locale.ROOT,
-                            "equal buckets with an overhead of %.0f us each: best %.0f buckets of %.0f MB%nstored in %s%n",
+                            "equal buckets with an overhead of %,.0f us each: best %,.0f buckets of %,.0f MB%nstored in %s%n",
                             model.callOverhead().us(),
                             model.bestBuckets(),
                             model.bestBucket().count() / 1e6,
@@ -239,7 +239,7 @@ public final class DdpCommand extends LabCommand {
         out().println(name + " DDP " + (match ? "matches baseline!" : "does NOT match baseline."));
         out().printf(
                         Locale.ROOT,
-                        "  %s, %d processes, %d steps, seed %d: largest difference of a weight from single-process"
+                        "  %s, %d processes, %,d steps, seed %d: largest difference of a weight from single-process"
                                 + " training %.2g, with tied weights %.2g%n",
                         task.strategy(),
                         ranks.size(),

@@ -60,7 +60,7 @@ class AllReduceCommandTest extends CommandTest {
         assertTrue(
                 err.toString()
                         .matches("--megabytes " + megabytes
-                                + " on 3 ranks takes \\d+ MB, but this machine has \\d+ MB of memory"),
+                                + " on 3 ranks takes [\\d,]+ MB, but this machine has [\\d,]+ MB of memory"),
                 err.toString());
     }
 
