@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import cs336.units.Bytes;
+import cs336.units.HostLoad;
 import cs336.units.Progress;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -151,6 +152,9 @@ public final class Sweep {
             progress.printf("%d of %d cases are stored already%n", skipped, skipped + toMeasure.size());
         }
 
+        if (toMeasure.stream().flatMap(c -> c.metrics().stream()).anyMatch(Metric::isTime)) {
+            HostLoad.check();
+        }
         int failed = 0;
         Progress measuring = Progress.start(toMeasure.size());
         for (int i = 0; i < toMeasure.size(); ) {

@@ -4,6 +4,7 @@ import cs336.bench.Project;
 import cs336.notebook.widgets.WidgetComms;
 import cs336.notebook.widgets.WidgetHost;
 import cs336.torch.ProcessEnd;
+import cs336.units.HostLoad;
 import cs336.units.Progress;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
@@ -194,6 +195,7 @@ public final class JavaKernel extends BaseKernel {
         current = this;
         CellOutput.Redirection redirection = output.redirect();
         try {
+            HostLoad.warnOnce(warning -> System.out.println(warning));
             Object value = evaluator.eval(cell, number);
             Magics.stop();
             if (value == null) {

@@ -21,6 +21,7 @@ import cs336.compile.CompiledStep;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -245,6 +246,7 @@ public final class TrainCommand extends LabCommand {
         void run(TrainingProgress from) throws IOException {
             Batches batches = batches(setup.model, setup.tokens, setup.device);
             batches.skip(from.sequences());
+            HostLoad.check();
             long intervalStart = System.nanoTime();
             long intervalFirstStep = from.steps();
             long sequences = from.sequences();

@@ -147,15 +147,6 @@ class RenderersTest {
         }
     }
 
-    @Test
-    void timesOfABusyHostCarryAWarning() {
-        assertEquals("", new HostLoad(2, 2).warning());
-        assertEquals("", new HostLoad(-1, 2).warning());
-        assertEquals(
-                "The host is busy (load average 9.5 on 4 cores): these times include waiting for a core.",
-                new HostLoad(9.5, 4).warning());
-    }
-
     private static XYChart chart(double last) {
         XYChart chart =
                 new XYChartBuilder().width(300).height(200).title("Speed").build();

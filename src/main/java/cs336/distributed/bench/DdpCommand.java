@@ -19,6 +19,7 @@ import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.BucketModel;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -268,6 +269,7 @@ public final class DdpCommand extends LabCommand {
             TrainingPlan training = checked(() -> rounds.plan(cases, storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
             var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>(traced));
+            HostLoad.check();
             StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;

@@ -15,6 +15,7 @@ import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.ArrayList;
@@ -206,6 +207,7 @@ abstract class RowCommand extends LabCommand {
             out.flush();
             return 0;
         }
+        HostLoad.check();
         int failed = 0;
         PassSynchronization synchronization = setting.synchronization;
         try (var scope = MemoryScope.open()) {
