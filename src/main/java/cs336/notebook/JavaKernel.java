@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import cs336.bench.Project;
+import cs336.compile.trace.SourceLine;
 import cs336.notebook.widgets.WidgetComms;
 import cs336.notebook.widgets.WidgetHost;
 import cs336.torch.ProcessEnd;
@@ -61,6 +62,7 @@ public final class JavaKernel extends BaseKernel {
     JavaKernel(Imports imports, FrontEnd frontEnd) {
         Progress.inNotebook(false);
         evaluator = new Evaluator(imports);
+        SourceLine.nameBy(evaluator::nameOf);
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
         insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));
         setShouldReplaceStdStreams(false);
