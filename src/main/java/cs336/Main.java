@@ -30,6 +30,7 @@ import cs336.scaling.laws.IsoFlopsCommand;
 import cs336.site.SiteCommand;
 import cs336.torch.ProcessEnd;
 import cs336.train.TrainCommand;
+import cs336.units.HostLoad;
 import cs336.writeup.WriteupCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -87,6 +88,7 @@ public final class Main extends LabCommand {
         System.setProperty("java.awt.headless", "true");
         // All output is English, so numbers in files and messages must be formatted in English, too.
         Locale.setDefault(Locale.ENGLISH);
+        HostLoad.warnOnce(System.err::println);
         int exitCode;
         try {
             exitCode = commandLine(arguments).execute(arguments);

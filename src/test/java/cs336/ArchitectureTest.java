@@ -79,7 +79,7 @@ class ArchitectureTest {
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));
         direct.put("site", List.of("writeup"));
-        direct.put("notebook.widgets", List.of("charts"));
+        direct.put("notebook.widgets", List.of("charts", "units"));
         direct.put("notebook", List.of("figures", "writeup", "compile", "notebook.widgets"));
         direct.put("", List.of("notebook", "planner", "site", "train"));
 

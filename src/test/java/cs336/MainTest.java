@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.ChildJvm;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -203,7 +204,7 @@ class MainTest {
             throws IOException, InterruptedException {
         Path errors = folder.resolve("errors");
         var command = new ArrayList<String>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add(ChildJvm.javaExecutable());
         command.addAll(flags);
         command.add(Main.class.getName());
         command.addAll(List.of(arguments));

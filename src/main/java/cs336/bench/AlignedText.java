@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.units.Separators;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
@@ -38,15 +39,20 @@ public final class AlignedText {
         if (column.isMissing(row)) {
             return "";
         }
-        return column.get(row) instanceof Double number ? number(number) : column.getString(row);
+        String text = column.getString(row);
+        if (column.get(row) instanceof Double number) {
+            return number(number);
+        }
+        return column instanceof NumericColumn ? Separators.of(column.name(), text) : text;
     }
 
     /**
-     * Formats a number with four significant digits, or as an integer if it is 1000 or more: 0.001235, 12.35, 1234567.
+     * Formats a number with four significant digits, or as an integer if it is 1,000 or more: 0.001235, 12.35,
+     * 1,234,567.
      */
     public static String number(double number) {
         if (number == 0 || Math.abs(number) >= 999.95) {
-            return String.format(Locale.ROOT, "%.0f", number);
+            return String.format(Locale.ROOT, "%,.0f", number);
         }
         int decimals = 3 - (int) Math.floor(Math.log10(Math.abs(number)));
         return String.format(Locale.ROOT, "%." + decimals + "f", number);

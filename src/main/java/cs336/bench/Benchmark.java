@@ -159,7 +159,7 @@ public final class Benchmark {
     public BenchmarkResult run(Pass pass) {
         var samples = new ArrayList<Samples>();
         run(pass, samples::add);
-        String title = "%s, %s, batch %d, context %d, %d + %d steps on %s"
+        String title = "%s, %s, batch %,d, context %,d, %,d + %,d steps on %s"
                 .formatted(pass, precision, batch, context, warmup, steps, model.device());
         return new BenchmarkResult(title, samples);
     }

@@ -209,7 +209,7 @@ public final class ChildJvm implements AutoCloseable {
 
     private static Process process(Class<?> main, Map<String, String> environment) throws IOException {
         var command = new ArrayList<String>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add(javaExecutable());
         command.addAll(COMPILE_EARLY);
         command.addAll(flags());
         command.add("-XX:ErrorFile=" + crashLog("%p"));
@@ -220,6 +220,11 @@ public final class ChildJvm implements AutoCloseable {
         String more = environment.getOrDefault("CLASSPATH", "");
         builder.environment().put("CLASSPATH", classPath() + (more.isEmpty() ? "" : File.pathSeparator + more));
         return builder.start();
+    }
+
+    /** Returns the path of the program {@code java} that runs this JVM. */
+    public static String javaExecutable() {
+        return Path.of(System.getProperty("java.home"), "bin", "java").toString();
     }
 
     /** Returns the flags of this JVM except those for debuggers and agents, which would affect measurements. */

@@ -3,6 +3,7 @@ package cs336.bench;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.units.HostLoad;
 import java.util.List;
 import java.util.Objects;
 import java.util.stream.IntStream;
@@ -80,6 +81,7 @@ public final class DoBench {
      * @return the time of each timed run in ms
      */
     public Samples time(String metric, Runnable run) {
+        HostLoad.check();
         device.makeCurrent();
         try (Tensor cacheBuffer = device.isCuda() ? cacheBuffer() : null) {
             once(run);

@@ -23,6 +23,11 @@ public record Metric(String name, String unit) implements Serializable {
         return new Metric(name, "ms");
     }
 
+    /** Returns whether the values are times in milliseconds. */
+    boolean isTime() {
+        return unit.equals("ms");
+    }
+
     /** Returns a metric for a number of bytes. */
     public static Metric bytes(String name) {
         return new Metric(name, "bytes");

@@ -17,7 +17,7 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
         if (needed > survey.availableBytes()) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,
-                    "too little memory: --size %s --pass %s needs %.1f GB for %s alone, and %s has %.1f GB available",
+                    "too little memory: --size %s --pass %s needs %,.1f GB for %s alone, and %s has %.1f GB available",
                     model.label(),
                     pass,
                     needed / GB,

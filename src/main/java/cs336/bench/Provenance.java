@@ -2,8 +2,8 @@ package cs336.bench;
 
 import cs336.torch.Device;
 import cs336.torch.Torch;
+import cs336.units.HostLoad;
 import java.io.IOException;
-import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
@@ -95,16 +95,8 @@ public record Provenance(
         return Instant.now().truncatedTo(ChronoUnit.SECONDS).toString();
     }
 
-    /**
-     * Returns the number of processes that ran or waited for a core of this host, on average over the last minute;
-     * negative if unknown.
-     */
-    public static double loadAverage() {
-        return ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage();
-    }
-
     private static String loadNow() {
-        double average = loadAverage();
+        double average = HostLoad.now().average();
         return average < 0 ? "" : String.format(Locale.ROOT, "%.2f", average);
     }
 

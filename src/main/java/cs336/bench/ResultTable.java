@@ -2,6 +2,7 @@ package cs336.bench;
 
 import static cs336.units.UnitFactors.GIB;
 
+import cs336.units.Separators;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -55,7 +56,9 @@ public final class ResultTable {
             int at = i;
             table.addColumns(StringColumn.create(
                     columns.get(i),
-                    rows.keySet().stream().map(key -> key.get(at)).toList()));
+                    rows.keySet().stream()
+                            .map(key -> Separators.of(columns.get(at), key.get(at)))
+                            .toList()));
         }
         Stream.concat(times.stream(), memories.stream())
                 .forEach(heading -> table.addColumns(StringColumn.create(

@@ -3,6 +3,7 @@ package cs336.bench;
 import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import cs336.torch.Device;
+import cs336.units.HostLoad;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -87,6 +88,7 @@ public final class Stopwatch {
      * @return timings by phase, in the order in which the phases first ended
      */
     public Map<String, Timing> laps(Consumer<Laps> step) {
+        HostLoad.check();
         device.makeCurrent();
         for (int i = 0; i < warmup; i++) {
             step.accept(phase -> await());

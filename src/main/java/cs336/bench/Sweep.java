@@ -1,5 +1,7 @@
 package cs336.bench;
 
+import cs336.units.Bytes;
+import cs336.units.HostLoad;
 import cs336.units.Progress;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -150,6 +152,9 @@ public final class Sweep {
             progress.printf("%d of %d cases are stored already%n", skipped, skipped + toMeasure.size());
         }
 
+        if (toMeasure.stream().flatMap(c -> c.metrics().stream()).anyMatch(Metric::isTime)) {
+            HostLoad.check();
+        }
         int failed = 0;
         Progress measuring = Progress.start(toMeasure.size());
         for (int i = 0; i < toMeasure.size(); ) {
@@ -252,12 +257,12 @@ public final class Sweep {
     private static String describe(CaseOutcome outcome) {
         if (outcome.status == Status.OK) {
             Samples first = outcome.samples.get(0);
-            return String.format(
-                    Locale.ROOT,
-                    "%s %.4g %s",
-                    first.metric().name(),
-                    first.summary().mean(),
-                    first.metric().unit());
+            double mean = first.summary().mean();
+            String unit = first.metric().unit();
+            return first.metric().name() + " "
+                    + (unit.equals("bytes")
+                            ? new Bytes(Math.round(mean))
+                            : String.format(Locale.ROOT, "%,.4g %s", mean, unit));
         }
         return outcome.status + " (" + outcome.reason + ")";
     }

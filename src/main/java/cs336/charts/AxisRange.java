@@ -65,7 +65,7 @@ public record AxisRange(double min, double max, boolean log) {
             int decimals = Math.max(0, (int) -Math.floor(Math.log10(step) + 1e-9));
             return decimals == 0 || decimals > 4
                     ? ChartStyle::number
-                    : value -> String.format(Locale.ROOT, "%." + decimals + "f", value)
+                    : value -> String.format(Locale.ROOT, "%,." + decimals + "f", value)
                             .replace('-', '\u2212');
         }
         boolean onlyDecades = Math.log10(max / min) > 2.5;

@@ -71,7 +71,6 @@ public final class ChartStyle {
     private static final DecimalFormatSymbols SYMBOLS = DecimalFormatSymbols.getInstance(Locale.ROOT);
 
     static {
-        SYMBOLS.setGroupingSeparator('\u202f');
         SYMBOLS.setMinusSign('\u2212');
     }
 
@@ -158,12 +157,12 @@ public final class ChartStyle {
         styler.setLegendPadding(4 * UNITS);
     }
 
-    /** Formats a number as a tick label: {@code 0.05}, {@code 20}, {@code 1000}, {@code 65 536}, {@code 1e9}. */
+    /** Formats a number as a tick label: {@code 0.05}, {@code 20}, {@code 1,000}, {@code 65,536}, {@code 1e9}. */
     public static String number(double value) {
         if (value != 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) {
             return new DecimalFormat("0.##E0", SYMBOLS).format(value).replace('E', 'e');
         }
-        return new DecimalFormat(Math.abs(value) < 1e4 ? "0.#####" : "#,##0.##", SYMBOLS).format(value);
+        return new DecimalFormat(Math.abs(value) < 1e4 ? "#,##0.#####" : "#,##0.##", SYMBOLS).format(value);
     }
 
     /** Formats a number with four significant digits. */

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.math.BigDecimal;
 import java.math.RoundingMode;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -163,11 +164,14 @@ public final class Figure {
         return texts;
     }
 
-    /** Writes {@code <name>.svg} into a folder, which is created if missing, and returns its path. */
+    /**
+     * Writes {@code <name>.svg} into a folder, which is created if missing, and returns its path. A file of this name
+     * is replaced when the new one is complete.
+     */
     public Path save(Path folder) {
         try {
             Files.createDirectories(folder);
-            return Files.writeString(folder.resolve(name + ".svg"), svg());
+            return ReplacedFile.write(folder.resolve(name + ".svg"), svg().getBytes(StandardCharsets.UTF_8));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

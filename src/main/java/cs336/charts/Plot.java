@@ -138,7 +138,7 @@ public final class Plot {
         return this;
     }
 
-    /** Sets the name shown for a category, series or panel instead of its value in the table. */
+    /** Sets the name shown for a category, series or panel instead of its value in the table, such as a year. */
     public Plot rename(String value, String shown) {
         names.put(value, shown);
         return this;
@@ -212,10 +212,10 @@ public final class Plot {
     private void requireGlyphs(List<String> panelNames, List<String> seriesNames) {
         var words = new ArrayList<>(List.of(xTitle, yTitle, title, legendTitle));
         referenceLines.forEach(line -> words.add(line.label()));
-        panelNames.forEach(panel -> words.add(shown(panel)));
-        seriesNames.forEach(series -> words.add(shown(series)));
+        panelNames.forEach(panel -> words.add(shown(panels, panel)));
+        seriesNames.forEach(series -> words.add(shown(by, series)));
         if (kind == ChartKind.BAR) {
-            distinct(x).forEach(category -> words.add(shown(category)));
+            distinct(x).forEach(category -> words.add(shown(x, category)));
         }
         for (String word : words) {
             int unknown = Typeface.REGULAR.unknownCharacter(word);
@@ -263,8 +263,8 @@ public final class Plot {
     /** Returns the case of a row, its value, and where it was measured if that is known. */
     private String hoverText(Row row, String panel, String series, String at) {
         var lines = new ArrayList<String>();
-        lines.add(joined(", ", shown(panel), shown(series)));
-        lines.add(joined(": ", xTitle, kind == ChartKind.BAR ? shown(at) : ChartStyle.number(number(row, x))));
+        lines.add(joined(", ", shown(panels, panel), shown(by, series)));
+        lines.add(joined(": ", xTitle, kind == ChartKind.BAR ? shown(x, at) : ChartStyle.number(number(row, x))));
         String deviation = error == null ? "" : "± " + ChartStyle.rounded(number(row, error));
         lines.add(joined(": ", yTitle, joined(" ", ChartStyle.rounded(number(row, y)), deviation)));
         lines.add(joined(
@@ -344,12 +344,13 @@ public final class Plot {
             AxisRange range,
             int figureWidth) {
         Map<String, Map<String, PlottedPoint>> series = points.getOrDefault(panelNames.get(index), Map.of());
-        List<String> shown = seriesNames.stream().map(this::shown).toList();
+        List<String> shown = seriesNames.stream().map(name -> shown(by, name)).toList();
         List<String> categories = distinct(x);
         Legend legend =
                 by == null ? Legend.NONE : new Legend(legendTitle, shown, (figureWidth - 80.0) * ChartStyle.UNITS);
         Frame frame = frame(panelNames, index, legend);
-        var chart = new BarPanel(frame, categories.stream().map(this::shown).toList(), range, referenceLines);
+        var chart = new BarPanel(
+                frame, categories.stream().map(name -> shown(x, name)).toList(), range, referenceLines);
         applyStyle(chart, range, index == 0 ? yTitle : "");
         chart.getStyler().setAvailableSpaceFill(stacked || seriesNames.size() == 1 ? 0.6 : 0.8);
         chart.getStyler().setStacked(stacked);
@@ -389,7 +390,7 @@ public final class Plot {
                     .toList();
             if (!ordered.isEmpty()) {
                 chart.add(
-                        by == null ? yTitle : shown(seriesNames.get(s)),
+                        by == null ? yTitle : shown(by, seriesNames.get(s)),
                         s,
                         ordered.stream().mapToDouble(p -> scale.toAxis(p.x())).toArray(),
                         ordered.stream().map(PlottedPoint::y).toArray(MeasuredValue[]::new),
@@ -400,7 +401,7 @@ public final class Plot {
     }
 
     private Frame frame(List<String> panelNames, int index, Legend legend) {
-        String panelTitle = panels == null ? title : shown(panelNames.get(index));
+        String panelTitle = panels == null ? title : shown(panels, panelNames.get(index));
         return new Frame(panelTitle, !panelTitle.isEmpty(), legend, index == 0, xTitle);
     }
 
@@ -431,8 +432,13 @@ public final class Plot {
         return HorizontalScale.of(values, spacing);
     }
 
-    private String shown(String value) {
-        return names.getOrDefault(value, value);
+    /** Returns the name of a value of a column; without a name, a number is written like those of axes. */
+    private String shown(String column, String value) {
+        if (names.containsKey(value)) {
+            return names.get(value);
+        }
+        boolean number = column != null && !value.isEmpty() && table.column(column) instanceof NumericColumn<?>;
+        return number ? ChartStyle.number(Double.parseDouble(value)) : value;
     }
 
     private List<String> distinct(String column) {

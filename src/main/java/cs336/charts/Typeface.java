@@ -8,7 +8,6 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.Arrays;
 import java.util.stream.Stream;
 
@@ -155,9 +154,7 @@ public enum Typeface {
     /** Replaces a file whose content differs, atomically, as other processes may read it. */
     private static void write(Path path, byte[] content) throws IOException {
         if (!Files.exists(path) || !Arrays.equals(Files.readAllBytes(path), content)) {
-            Path written = Files.createTempFile(path.getParent(), "new", null);
-            Files.write(written, content);
-            Files.move(written, path, StandardCopyOption.ATOMIC_MOVE);
+            ReplacedFile.write(path, content);
         }
     }
 

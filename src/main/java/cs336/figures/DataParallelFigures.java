@@ -8,6 +8,7 @@ import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.profile.Timeline;
 import cs336.profile.Trace;
+import cs336.units.Separators;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -67,13 +68,14 @@ public final class DataParallelFigures {
                 .figure(
                         "data-parallel-added-" + context,
                         "Milliseconds that modes of data parallelism add to a training step of the xl model with sequences of "
-                                + context + " tokens, from Java and by PyTorch's own DistributedDataParallel, with the"
+                                + Separators.of(context)
+                                + " tokens, from Java and by PyTorch's own DistributedDataParallel, with the"
                                 + " standard deviation from step to step");
     }
 
     private static String label(Row row) {
         double megabytes = number(row, "bucket_mb");
-        String buckets = megabytes == 0 ? "" : " " + Math.round(megabytes) + " MB";
+        String buckets = megabytes == 0 ? "" : " " + Separators.of(Math.round(megabytes)) + " MB";
         String mode = row.getString("mode");
         String implementation = row.getString("implementation").equals("plain") ? "Java" : "PyTorch";
         return switch (mode) {

@@ -84,7 +84,7 @@ public final class FlashFigures {
                 "flash-tiles-" + tiles.queryTile() + "-" + mask.replace(' ', '-'),
                 String.format(
                         Locale.ROOT,
-                        "The matrix of scores of %d tokens cut into %d × %d tiles, %s: %d tiles are skipped",
+                        "The matrix of scores of %,d tokens cut into %d × %d tiles, %s: %d tiles are skipped",
                         tiles.queries(),
                         tiles.rows(),
                         tiles.columns(),

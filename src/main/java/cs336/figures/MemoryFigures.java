@@ -8,6 +8,7 @@ import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.profile.memory.MemoryTimeline;
 import cs336.profile.memory.MemoryTimelineChart;
+import cs336.units.Separators;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -34,7 +35,7 @@ public final class MemoryFigures {
                         byTitle,
                         "memory-forward",
                         "Memory above the parameters by category during two forward passes of the 2.7B model, batch 4, context "
-                                + context
+                                + Separators.of(context)
                                 + ", fp32: without an autograd graph a comb with one tooth per layer, with the graph a"
                                 + " staircase")
                 .withOrigin(numbers.origin());
@@ -58,7 +59,7 @@ public final class MemoryFigures {
         return MemoryTimelineChart.of(
                         byTitle,
                         name,
-                        "Memory in use by category during the first two training steps of the %s, context %d, in fp32 and under autocast to bf16"
+                        "Memory in use by category during the first two training steps of the %s, context %,d, in fp32 and under autocast to bf16"
                                 .formatted(model, context))
                 .withOrigin(numbers.origin());
     }

@@ -5,6 +5,7 @@ import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
+import cs336.units.Separators;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -56,7 +57,7 @@ public final class MixedPrecisionFigures {
             speedups.add(new PrecisionSpeedup(
                     narrow.getString("size"),
                     narrow.getInt("context"),
-                    narrow.getInt("context") + " tokens",
+                    Separators.of(narrow.getInt("context")) + " tokens",
                     narrow.getString("metric").replace("-kernels", " pass"),
                     numbers.quantity(ratio).value()));
         }

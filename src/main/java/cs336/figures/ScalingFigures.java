@@ -136,7 +136,7 @@ public final class ScalingFigures {
         Table predictions = new ScaleOutStudy(numbers).predictions();
         var bars = new ArrayList<CommunicationBar>();
         for (CommunicationTime time : communicationTimes(predictions)) {
-            String mode = time.bucketMb == 0 ? time.mode : "%.0f MB".formatted(time.bucketMb);
+            String mode = time.bucketMb == 0 ? time.mode : "%,.0f MB".formatted(time.bucketMb);
             bars.add(new CommunicationBar(mode, time.measured, "measured"));
             bars.add(new CommunicationBar(mode, time.predicted, "predicted"));
         }

@@ -21,7 +21,7 @@ import jdk.jshell.execution.DirectExecutionControl;
  */
 final class CellControl extends DirectExecutionControl {
     /** The class that JShell generates for a snippet, not a nested class that the user wrote. */
-    private static final Pattern SNIPPET_CLASS = Pattern.compile("REPL\\.\\$JShell\\$\\w+");
+    static final Pattern SNIPPET_CLASS = Pattern.compile("REPL\\.\\$JShell\\$\\w+");
 
     private static final Pattern RESULT = Pattern.compile("\\$\\d+");
 

@@ -351,7 +351,7 @@ public final class Check {
         if (number == Math.rint(number) && Math.abs(number) < 1e15) {
             return String.format(Locale.ROOT, "%,d", (long) number);
         }
-        return String.format(Locale.ROOT, "%.4g", number);
+        return String.format(Locale.ROOT, "%,.4g", number);
     }
 
     private static String rounded(double number) {

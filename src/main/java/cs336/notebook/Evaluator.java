@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -18,6 +19,7 @@ import jdk.jshell.SnippetEvent;
 import jdk.jshell.SourceCodeAnalysis;
 import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
+import jdk.jshell.SourceCodeAnalysis.SnippetWrapper;
 import jdk.jshell.UnresolvedReferenceException;
 import jdk.jshell.execution.DirectExecutionControl;
 import jdk.jshell.spi.ExecutionControl;
@@ -41,10 +43,16 @@ public final class Evaluator implements AutoCloseable {
     private final JShell shell;
     private final SourceCodeAnalysis analysis;
     private final Map<String, SnippetOrigin> originOfSnippet = new HashMap<>();
+    private SnippetOrigin running;
     private volatile boolean interrupted;
 
     /** The position of a snippet: its cell, and the line in the cell from 1. */
-    private record SnippetOrigin(int cell, int line) {}
+    private record SnippetOrigin(int cell, int line) {
+        /** Returns the place of a line of the snippet, which is 1 for the first. */
+        String place(int inSnippet) {
+            return "cell [" + cell + "], line " + (line + inSnippet - 1);
+        }
+    }
 
     /** A part of a cell that JShell evaluates at once, and its offset in the cell. */
     private record CellPart(String source, int offset, Completeness completeness) {}
@@ -184,12 +192,13 @@ public final class Evaluator implements AutoCloseable {
     private Object run(String cell, int number, CellPart part, List<Snippet> declared) throws CellException {
         Object value = null;
         int line = lineAt(cell, part.offset);
+        running = new SnippetOrigin(number, line);
         for (SnippetEvent event : shell.eval(part.source)) {
             Snippet snippet = event.snippet();
             if (event.causeSnippet() != null) {
                 continue;
             }
-            originOfSnippet.put(snippet.id(), new SnippetOrigin(number, line));
+            originOfSnippet.put(snippet.id(), running);
             if (event.status() == Snippet.Status.REJECTED) {
                 throw rejected(cell, number, part, snippet);
             }
@@ -371,7 +380,7 @@ public final class Evaluator implements AutoCloseable {
             if (origin == null) {
                 frames.add("    at " + frame);
             } else {
-                String where = "cell [" + origin.cell + "], line " + (origin.line + frame.getLineNumber() - 1);
+                String where = origin.place(frame.getLineNumber());
                 String method = frame.getMethodName().startsWith("lambda$") ? "a lambda" : frame.getMethodName();
                 String name = frame.getClassName().isEmpty() ? method : frame.getClassName() + "." + method;
                 frames.add("    at " + (name.isEmpty() ? where : name + " (" + where + ")"));
@@ -387,6 +396,38 @@ public final class Evaluator implements AutoCloseable {
         shortened.add("    … " + (own.size() - 2 * half) + " more");
         shortened.addAll(own.subList(own.size() - half, own.size()));
         return shortened;
+    }
+
+    /** Returns the cell and the line of a frame that is not translated by JShell; empty if it is not in a cell. */
+    Optional<String> nameOf(StackTraceElement frame) {
+        Matcher generated = CellControl.SNIPPET_CLASS.matcher(frame.getClassName());
+        if (!generated.lookingAt()) {
+            return Optional.empty();
+        }
+        return shell.snippets()
+                .filter(snippet -> wrapper(snippet)
+                        .map(w -> w.fullClassName().equals(generated.group()))
+                        .orElse(false))
+                .findFirst()
+                .map(snippet -> {
+                    SnippetOrigin origin = originOfSnippet.getOrDefault(snippet.id(), running);
+                    SnippetWrapper wrapper = wrapper(snippet).orElseThrow();
+                    int end = endOfLine(wrapper.wrapped(), frame.getLineNumber());
+                    return origin.place(lineAt(snippet.source(), wrapper.wrappedToSourcePosition(end)));
+                })
+                .or(() -> Optional.of("a cell that ran before"));
+    }
+
+    private Optional<SnippetWrapper> wrapper(Snippet snippet) {
+        return Optional.ofNullable(analysis.wrapper(snippet));
+    }
+
+    private static int endOfLine(String text, int line) {
+        int end = text.indexOf('\n');
+        for (int i = 1; i < line; i++) {
+            end = text.indexOf('\n', end + 1);
+        }
+        return end < 0 ? text.length() : end;
     }
 
     private SnippetOrigin originOf(StackTraceElement frame) {

@@ -1,9 +1,11 @@
 package cs336.notebook;
 
 import cs336.bench.Project;
+import cs336.compile.trace.SourceLine;
 import cs336.notebook.widgets.WidgetComms;
 import cs336.notebook.widgets.WidgetHost;
 import cs336.torch.ProcessEnd;
+import cs336.units.HostLoad;
 import cs336.units.Progress;
 import io.github.spencerpark.jupyter.kernel.BaseKernel;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
@@ -60,6 +62,7 @@ public final class JavaKernel extends BaseKernel {
     JavaKernel(Imports imports, FrontEnd frontEnd) {
         Progress.inNotebook(false);
         evaluator = new Evaluator(imports);
+        SourceLine.nameBy(evaluator::nameOf);
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
         insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));
         setShouldReplaceStdStreams(false);
@@ -194,6 +197,7 @@ public final class JavaKernel extends BaseKernel {
         current = this;
         CellOutput.Redirection redirection = output.redirect();
         try {
+            HostLoad.warnOnce(warning -> System.out.println(warning));
             Object value = evaluator.eval(cell, number);
             Magics.stop();
             if (value == null) {

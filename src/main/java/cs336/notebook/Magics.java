@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import cs336.units.HostLoad;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
@@ -162,6 +163,7 @@ public final class Magics {
 
     /** Starts to measure time, for {@code %time} and {@code %%time}. */
     public static void start() {
+        HostLoad.check();
         timing = true;
         startCpu = cpuNanos();
         startNanos = System.nanoTime();
@@ -185,7 +187,7 @@ public final class Magics {
     private static String time(double seconds) {
         return seconds < 1
                 ? String.format(Locale.ROOT, "%.3g ms", seconds * MILLIS)
-                : String.format(Locale.ROOT, "%.2f s", seconds);
+                : String.format(Locale.ROOT, "%,.2f s", seconds);
     }
 
     /**

@@ -6,6 +6,7 @@ import cs336.charts.Svg;
 import cs336.notebook.widgets.WidgetComms;
 import cs336.notebook.widgets.WidgetRenderers;
 import cs336.profile.FlameGraph;
+import cs336.units.HostLoad;
 import io.github.spencerpark.jupyter.kernel.display.RenderContext;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
@@ -39,6 +40,7 @@ public final class Renderers {
      * of a notebook calls {@code Renderers.registerIn(getKernelInstance().getRenderer())}. A second call has no effect.
      */
     public static void registerIn(Renderer renderer) {
+        HostLoad.warnOnce(warning -> System.out.println(warning)); // JavaKernel does so in front of each cell
         registerIn(renderer, null);
     }
 
@@ -69,12 +71,8 @@ public final class Renderers {
         renderer.createRegistration(BenchmarkResult.class)
                 .preferring(text, MIMEType.TEXT_HTML)
                 .register((result, to) -> {
-                    String warning = HostLoad.now().warning();
-                    put(to, text, result + (warning.isEmpty() ? "" : "\n" + warning));
-                    to.renderIfRequested(
-                            MIMEType.TEXT_HTML,
-                            () -> TableView.html(result.table())
-                                    + (warning.isEmpty() ? "" : "<p>" + Svg.escape(warning) + "</p>\n"));
+                    put(to, text, result.toString());
+                    to.renderIfRequested(MIMEType.TEXT_HTML, () -> TableView.html(result.table()));
                 });
         renderer.createRegistration(Figure.class)
                 .preferring(MIMEType.TEXT_HTML, MIMEType.IMAGE_PNG)

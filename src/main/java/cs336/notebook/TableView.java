@@ -2,9 +2,11 @@ package cs336.notebook;
 
 import cs336.charts.TextResource;
 import cs336.numbers.Tables;
+import cs336.units.Separators;
 import java.math.BigDecimal;
 import java.math.MathContext;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.FloatColumn;
@@ -13,8 +15,9 @@ import tech.tablesaw.api.Table;
 import tech.tablesaw.columns.Column;
 
 /**
- * Tablesaw tables as HTML and text. Numbers of a column have the same number of decimals, and large numbers have
- * separators. Long tables are truncated; as HTML they scroll, are sorted by a click on a header, and can be searched.
+ * Tablesaw tables as HTML and text. Numbers of a column have the same number of decimals, and thousands separators
+ * except in years. Long tables are truncated; as HTML they scroll, are sorted by a click on a header, and can be
+ * searched.
  */
 final class TableView {
     private static final int MOST_ROWS = 50;
@@ -22,9 +25,6 @@ final class TableView {
 
     /** The number of rows from which on a table has a search field and scrolls. */
     private static final int LONG = 20;
-
-    /** Columns whose largest number is below this have no thousands separators, so that years and widths have none. */
-    private static final int SEPARATED = 10_000;
 
     /** The largest ratio of two numbers of a column that have the same number of decimals. */
     private static final double MOST_RATIO = 1e4;
@@ -63,7 +63,7 @@ final class TableView {
     }
 
     private static String rest(Table table, int rows) {
-        return table.rowCount() > rows ? String.format("… %,d rows in total", table.rowCount()) : "";
+        return table.rowCount() > rows ? String.format(Locale.ROOT, "… %,d rows in total", table.rowCount()) : "";
     }
 
     private static Map<String, String> formats(Table table) {
@@ -98,16 +98,16 @@ final class TableView {
             smallest = Math.min(smallest, value);
         }
         boolean fractions = column instanceof DoubleColumn || column instanceof FloatColumn;
-        String separator = largest >= SEPARATED ? "," : "";
         if (whole) {
-            return separator.isEmpty() ? null : fractions ? "%,.0f" : "%,d";
+            String separator = Separators.isYear(column.name()) ? "" : ",";
+            return "%" + separator + (fractions ? ".0f" : "d");
         }
         if (largest / smallest > MOST_RATIO || decimals > MOST_DECIMALS) {
             return null;
         }
         // No more digits than the largest number needs, but two of the smallest.
         int useful = Math.max(MOST_DIGITS - digits(largest), 2 - digits(smallest));
-        return "%" + separator + "." + Math.max(1, Math.min(decimals, useful)) + "f";
+        return "%,." + Math.max(1, Math.min(decimals, useful)) + "f";
     }
 
     /** Returns the number of digits before the decimal point; negative or zero for numbers less than one. */

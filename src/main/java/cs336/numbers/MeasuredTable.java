@@ -1,5 +1,6 @@
 package cs336.numbers;
 
+import cs336.units.Separators;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -165,7 +166,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> column : columns) {
             String value = String.join(", ", labels.values(columnKeys, column));
             // A header that is only a number needs the name of its column.
-            headers.add(value.matches("[\\d.]+") ? labels.name(columnKeys.get(0)) + " " + value : value);
+            headers.add(value.matches("[\\d.,]+") ? labels.name(columnKeys.get(0)) + " " + value : value);
         }
         return table(headers, rowKeys.size(), rows);
     }
@@ -207,12 +208,16 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             return keys.stream().map(this::name).toList();
         }
 
-        /** Returns the words for the values of some columns, in a new list. */
+        /** Returns the words for the values of some columns, in a new list; numbers without a word have separators. */
         List<String> values(List<String> columns, List<String> values) {
             var result = new ArrayList<String>();
             for (int c = 0; c < columns.size(); c++) {
                 String qualified = columns.get(c) + " " + values.get(c);
-                result.add(words.containsKey(qualified) ? name(qualified) : name(values.get(c)));
+                String value = values.get(c);
+                result.add(
+                        words.containsKey(qualified)
+                                ? name(qualified)
+                                : words.containsKey(value) ? name(value) : Separators.of(columns.get(c), value));
             }
             return result;
         }
@@ -348,7 +353,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             }
             Quantity quantity = MeasurementQuery.number(table, row, column);
             if (column.equals("n")) {
-                return String.valueOf((long) quantity.value());
+                return Separators.of((long) quantity.value());
             }
             if (divisorRow >= 0) {
                 quantity = quantity.dividedBy(MeasurementQuery.number(divisor.table, divisorRow, column));

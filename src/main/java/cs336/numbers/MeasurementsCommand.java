@@ -37,7 +37,7 @@ public final class MeasurementsCommand extends LabCommand {
                 .toList();
         int rows = commits.stream().mapToInt(MeasuredCommit::rows).sum();
         out().println(AlignedText.of(Tables.of(MeasuredCommit.class, commits)));
-        out().printf("%d %s%n", rows, stale ? "rows are older than the sources they measure" : "rows");
+        out().printf("%,d %s%n", rows, stale ? "rows are older than the sources they measure" : "rows");
         out().flush();
         return 0;
     }

@@ -6,9 +6,10 @@ import java.util.regex.Pattern;
 
 /**
  * A format for quantities: one conversion of {@link String#format}, optionally followed by a unit, such as {@code %.1f
- * ms}, {@code %.2f×}, {@code %.0f%%} and {@code %,d tokens}. The quantity is converted to the unit. Without a unit, the
- * number is written in its stored unit and the unit is omitted, which {@link #write} allows for counts and pure numbers
- * only. {@code %g} formats whole numbers without decimals.
+ * ms}, {@code %.2f×}, {@code %.0f%%} and {@code %d tokens}. Numbers have thousands separators, with or without the flag
+ * {@code ,} of the conversion. The quantity is converted to the unit. Without a unit, the number is written in its
+ * stored unit and the unit is omitted, which {@link #write} allows for counts and pure numbers only. {@code %g} formats
+ * whole numbers without decimals.
  *
  * @param conversion conversion such as {@code %.1f}
  * @param space true to write a space in front of the unit
@@ -55,11 +56,15 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
                 throw new IllegalArgumentException(
                         "format " + conversion + " needs a whole number; the value is " + value);
             }
-            return signed(String.format(Locale.ROOT, conversion, (long) value));
+            return signed(String.format(Locale.ROOT, separated(), (long) value));
         }
-        String number = String.format(Locale.ROOT, conversion, value);
+        String number = String.format(Locale.ROOT, separated(), value);
         boolean wholeNumber = conversion.endsWith("g") && value == Math.rint(value) && !number.contains("e");
         return signed(wholeNumber ? number.replaceFirst("\\.0+$", "") : number); // 73, not 73.0
+    }
+
+    private String separated() {
+        return conversion.contains(",") || conversion.endsWith("e") ? conversion : "%," + conversion.substring(1);
     }
 
     private static String signed(String number) {

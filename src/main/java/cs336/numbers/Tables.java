@@ -1,5 +1,6 @@
 package cs336.numbers;
 
+import cs336.units.Separators;
 import java.lang.reflect.Method;
 import java.lang.reflect.RecordComponent;
 import java.math.BigDecimal;
@@ -18,8 +19,8 @@ import tech.tablesaw.columns.Column;
 
 /**
  * Conversion of records to tables, and of tables to Markdown, HTML and aligned text. By default whole numbers have all
- * digits, other numbers four significant digits, and a missing cell is a dash. The parameter {@code formats} sets the
- * {@link String#format} of a column, such as {@code %.1f}.
+ * digits, other numbers four significant digits, both have thousands separators, and a missing cell is a dash. The
+ * parameter {@code formats} sets the {@link String#format} of a column, such as {@code %.1f}.
  */
 public final class Tables {
     private static final String MISSING = "–";
@@ -135,7 +136,8 @@ public final class Tables {
             return String.format(Locale.ROOT, format, column.get(row));
         }
         if (column instanceof NumericColumn<?> numbers) {
-            return number(numbers.getDouble(row));
+            String number = number(numbers.getDouble(row));
+            return Separators.isYear(column.name()) ? number.replace(",", "") : number;
         }
         return column.getUnformattedString(row);
     }
@@ -143,14 +145,14 @@ public final class Tables {
     /** Formats a whole number with all digits, and another number with four significant digits. */
     private static String number(double value) {
         if (value == Math.rint(value) && Math.abs(value) < 1e15) {
-            return String.valueOf((long) value);
+            return Separators.of((long) value);
         }
         if (Double.isInfinite(value)) {
             return value > 0 ? "∞" : "−∞";
         }
         var rounded = new BigDecimal(value, new MathContext(4));
         return Math.abs(value) >= 1e-4 && Math.abs(value) < 1e15
-                ? rounded.toPlainString()
+                ? String.format(Locale.ROOT, "%,." + Math.max(0, rounded.scale()) + "f", rounded)
                 : String.format(Locale.ROOT, "%.3e", value);
     }
 }

@@ -91,7 +91,7 @@ public final class PlanCommand extends LabCommand {
         out().println(AlignedText.of(predicted.table()));
         out().printf(
                         Locale.ROOT,
-                        "%s: %.1f of %.1f GiB of an %s%n%n",
+                        "%s: %,.1f of %,.1f GiB of an %s%n%n",
                         fits ? "fits" : "out of memory",
                         predicted.total().gib(),
                         machine.usable().gib(),

@@ -100,7 +100,7 @@ public record StepPlan(
     /** Returns a description in one line. */
     public String title() {
         String gpus = this.gpus == 1 ? "one GPU" : this.gpus + " GPUs (" + mode + ")";
-        return "%s of a model with %,d parameters, batch %d, context %d, %s, %s attention, keeping %s, on %s"
+        return "%s of a model with %,d parameters, batch %,d, context %,d, %s, %s attention, keeping %s, on %s"
                 .formatted(
                         pass,
                         config.parameterCount(),

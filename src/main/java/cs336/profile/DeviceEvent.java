@@ -95,6 +95,6 @@ public final class DeviceEvent extends TraceEvent {
 
     @Override
     public String toString() {
-        return "%s %s at %d for %d ns on %s".formatted(kind, name(), start(), duration(), stream);
+        return "%s %s at %,d for %,d ns on %s".formatted(kind, name(), start(), duration(), stream);
     }
 }

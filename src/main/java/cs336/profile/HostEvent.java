@@ -164,6 +164,6 @@ public final class HostEvent extends TraceEvent {
 
     @Override
     public String toString() {
-        return "%s %s at %d for %d ns on %s".formatted(kind, name(), start(), duration(), thread);
+        return "%s %s at %,d for %,d ns on %s".formatted(kind, name(), start(), duration(), thread);
     }
 }

@@ -14,6 +14,7 @@ import cs336.bench.Provenance;
 import cs336.bench.StorageOptions;
 import cs336.bench.Sweep;
 import cs336.bench.SweepOptions;
+import cs336.units.Separators;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -220,7 +221,7 @@ public final class ProfileCommand extends LabCommand {
         Table stored = measurements.table();
         for (Case c : cases) {
             Row line = table.appendRow();
-            columns.forEach(name -> line.setString(name, parameter(c, name)));
+            columns.forEach(name -> line.setString(name, Separators.of(name, parameter(c, name))));
             for (Row row : stored) {
                 boolean same = columns.stream()
                         .allMatch(name -> String.valueOf(row.getObject(name)).equals(parameter(c, name)));

@@ -93,7 +93,7 @@ public record RangeCost(int ranges, double each, double step) {
     /** Returns a summary, as in {@code 31 ranges of 1.2 ns in a step of 4.1 ms: 0.0009 % of it}. */
     @Override
     public String toString() {
-        return "%d ranges of %.1f ns in a step of %.1f ms: %.4f %% of it"
+        return "%,d ranges of %,.1f ns in a step of %,.1f ms: %.4f %% of it"
                 .formatted(ranges, each, step / NANOS_PER_MS, 100 * fraction());
     }
 }

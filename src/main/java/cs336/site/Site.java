@@ -2,6 +2,7 @@ package cs336.site;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import cs336.bench.WholeFile;
 import cs336.charts.TextResource;
 import cs336.writeup.MarkdownHtml;
 import cs336.writeup.Page;
@@ -56,7 +57,7 @@ public final class Site {
      * @param root the root folder of the project; linked files in it are copied
      * @param notebooks the folder with the pages of executed notebooks
      * @param writeup the folder with {@code writeup.html} and {@code writeup.pdf}; a missing file is left out
-     * @param output the folder of the site; files in it are replaced
+     * @param output the folder of the site; files in it are replaced, each when the new one is complete
      * @return a line for each link of a page of this site that leads nowhere
      * @throws IOException if a file cannot be read or written
      */
@@ -82,7 +83,7 @@ public final class Site {
             text = read(writeup.resolve("writeup.html"));
             write(text, null, null, root.resolve("writeup"), "");
             if (Files.exists(writeup.resolve("writeup.pdf"))) {
-                Files.write(output.resolve("writeup.pdf"), Files.readAllBytes(writeup.resolve("writeup.pdf")));
+                write("writeup.pdf", Files.readAllBytes(writeup.resolve("writeup.pdf")));
             }
         }
         boolean hasGlossary = Files.isRegularFile(root.resolve("writeup/glossary.md"));
@@ -175,7 +176,7 @@ public final class Site {
             Path file = wanted.poll();
             String name = FILES + "/" + copy(file);
             if (!file.toString().endsWith(".md")) {
-                Files.write(output.resolve(name), Files.readAllBytes(file));
+                write(name, Files.readAllBytes(file));
                 continue;
             }
             String markdown = Files.readString(file);
@@ -197,7 +198,7 @@ public final class Site {
             }
         }
         // A script and not JSON, because browsers load no data from a folder.
-        Files.writeString(output.resolve("search.js"), "const ENTRIES = " + JSON.toJson(entries) + ";\n" + SEARCH);
+        WholeFile.write(output.resolve("search.js"), "const ENTRIES = " + JSON.toJson(entries) + ";\n" + SEARCH);
     }
 
     private String index(List<SitePage> lessons, SitePage text, boolean hasGlossary) throws IOException {
@@ -233,13 +234,17 @@ public final class Site {
         String type = image.startsWith("data:image/svg") ? ".svg" : ".png";
         String file = "thumbnails/" + page.name().replaceFirst("\\.html$", type);
         String content = image.substring(image.indexOf(',') + 1).replaceAll("\\s", "");
-        Files.write(output.resolve(file), Base64.getDecoder().decode(content));
+        write(file, Base64.getDecoder().decode(content));
         return "<img alt=\"\" loading=\"lazy\" src=\"" + file + "\">";
     }
 
     private void save(String name, String html) throws IOException {
         written.put(name, html);
-        Files.writeString(output.resolve(name), html);
+        WholeFile.write(output.resolve(name), html);
+    }
+
+    private void write(String name, byte[] content) throws IOException {
+        WholeFile.write(output.resolve(name), out -> out.write(content));
     }
 
     /** Returns a line for each link of a written page whose file or id does not exist. */

@@ -21,6 +21,7 @@ import cs336.compile.CompiledStep;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -236,7 +237,7 @@ public final class TrainCommand extends LabCommand {
             progress.restoreRandomState(0, setup.device);
             if (progress.steps() >= steps) {
                 out().printf(
-                                "%s: no steps left: the last checkpoint is of step %d, and --steps is %d%n",
+                                "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
                                 setup.checkpoints.folder(), progress.steps(), steps);
             }
             return progress;
@@ -245,6 +246,7 @@ public final class TrainCommand extends LabCommand {
         void run(TrainingProgress from) throws IOException {
             Batches batches = batches(setup.model, setup.tokens, setup.device);
             batches.skip(from.sequences());
+            HostLoad.check();
             long intervalStart = System.nanoTime();
             long intervalFirstStep = from.steps();
             long sequences = from.sequences();
@@ -258,7 +260,7 @@ public final class TrainCommand extends LabCommand {
                         double value = loss.item_double(); // waits for the GPU
                         double ms = (System.nanoTime() - intervalStart) / NANOS_PER_MS / (i + 1 - intervalFirstStep);
                         out().printf(
-                                        "step %6d   loss %.4f   learning rate %.2e   %.1f ms per step%n",
+                                        "step %,7d   loss %.4f   learning rate %.2e   %,.1f ms per step%n",
                                         i + 1, value, optimizer.learningRate(), ms);
                         out().flush();
                         intervalStart = System.nanoTime();

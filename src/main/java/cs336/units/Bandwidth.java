@@ -37,6 +37,6 @@ public record Bandwidth(double bytesPerSecond) implements Comparable<Bandwidth> 
 
     @Override
     public String toString() {
-        return String.format(Locale.ROOT, "%.1f GB/s", gb());
+        return String.format(Locale.ROOT, "%,.1f GB/s", gb());
     }
 }

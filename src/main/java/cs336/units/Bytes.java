@@ -117,11 +117,11 @@ public record Bytes(long count) implements Comparable<Bytes> {
             return count + " B";
         }
         if (count < 10_000_000) {
-            return String.format(Locale.ROOT, "%.1f kB", count / 1e3);
+            return String.format(Locale.ROOT, "%,.1f kB", count / 1e3);
         }
         if (count < 1_000_000_000) {
-            return String.format(Locale.ROOT, "%.1f MB (%.1f MiB)", count / 1e6, count / 0x1p20);
+            return String.format(Locale.ROOT, "%,.1f MB (%,.1f MiB)", count / 1e6, count / 0x1p20);
         }
-        return String.format(Locale.ROOT, "%.1f GB (%.1f GiB)", gb(), gib());
+        return String.format(Locale.ROOT, "%,.1f GB (%,.1f GiB)", gb(), gib());
     }
 }

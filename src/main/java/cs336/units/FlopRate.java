@@ -27,6 +27,6 @@ public record FlopRate(double perSecond) {
 
     @Override
     public String toString() {
-        return String.format(Locale.ROOT, "%.4g TFLOP/s", perSecond / 1e12);
+        return String.format(Locale.ROOT, "%,.4g TFLOP/s", perSecond / 1e12);
     }
 }

@@ -142,7 +142,7 @@ public final class Progress {
     }
 
     private String count(int done) {
-        return label + ": " + done + (total < 0 ? "" : " of " + total);
+        return label + ": " + Separators.of(done) + (total < 0 ? "" : " of " + Separators.of(total));
     }
 
     private Duration elapsed() {

@@ -61,6 +61,6 @@ public record Seconds(double value) implements Comparable<Seconds> {
         if (value < 1) {
             return String.format(Locale.ROOT, "%.3f ms", value * 1e3);
         }
-        return String.format(Locale.ROOT, "%.3f s", value);
+        return String.format(Locale.ROOT, "%,.3f s", value);
     }
 }

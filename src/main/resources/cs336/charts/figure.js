@@ -61,7 +61,7 @@ for (const box of document.querySelectorAll(".cs336-live:not([data-ready])")) {
   };
   const written = value => value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)
     ? value.toExponential(2).replace(/\.?0*e\+?/, "e")
-    : value.toLocaleString("en", { maximumSignificantDigits: 6, useGrouping: Math.abs(value) >= 1e4 });
+    : value.toLocaleString("en", { maximumSignificantDigits: 6 });
 
   /** Labels the axes of the plot in the middle of the visible part, at the edges of the figure. */
   const label = () => {

@@ -48,7 +48,8 @@
     return letters < look.fewest ? "" : text.slice(0, letters).trimEnd() + "…";
   };
 
-  const amount = value => Number((value / data.perUnit).toPrecision(4)) + " " + data.unit;
+  const amount = value => (value / data.perUnit).toLocaleString("en", { maximumSignificantDigits: 4 })
+    + " " + data.unit;
   const percent = part => (100 * part).toPrecision(3) + " %";
   const color = frame =>
     look.colors[frame.callees === 0 ? 2 : frame.full.includes("::") ? 1 : 0][frame.name % 3];

@@ -2,8 +2,14 @@ package cs336.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.LongColumn;
+import tech.tablesaw.api.StringColumn;
+import tech.tablesaw.api.Table;
 
 class AlignedTextTest {
     @ParameterizedTest
@@ -12,11 +18,22 @@ class AlignedTextTest {
         "0.00123456, 0.001235",
         "-12.345678, -12.35",
         "999.94, 999.9",
-        "999.96, 1000",
-        "1000, 1000",
-        "1234567.8, 1234568"
+        "999.96, '1,000'",
+        "1000, '1,000'",
+        "1234567.8, '1,234,568'"
     })
     void numbersHaveFourSignificantDigits(double number, String text) {
         assertEquals(text, AlignedText.number(number));
+    }
+
+    @Test
+    void wholeNumbersHaveSeparatorsAndYearsHaveNone() {
+        Table table = Table.create(
+                IntColumn.create("year", new int[] {2025}),
+                LongColumn.create("bytes", new long[] {137_438_953_471L}),
+                StringColumn.create("commit", List.of("1234567")));
+        assertEquals("""
+                year            bytes  commit
+                2025  137,438,953,471  1234567""", AlignedText.of(table));
     }
 }

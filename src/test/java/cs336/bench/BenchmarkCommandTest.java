@@ -57,7 +57,7 @@ class BenchmarkCommandTest extends CommandTest {
         assertTrue(
                 err.toString()
                         .matches(
-                                "too little memory: --size d65536-ff262144-l400-h512-v10000 --pass step needs 4398\\d\\d\\.\\d GB for"
+                                "too little memory: --size d65536-ff262144-l400-h512-v10000 --pass step needs 439,8\\d\\d\\.\\d GB for"
                                         + " parameters, gradients and optimizer state alone, and cpu has \\d+\\.\\d GB available"),
                 err.toString());
     }
@@ -72,6 +72,7 @@ class BenchmarkCommandTest extends CommandTest {
     @Test
     void everyCombinationIsMeasuredStoredAndPrinted() throws IOException {
         assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --keep-steps --problem tiny"), err.toString());
+        assertEquals(1, host.warnings().size(), "one warning about the busy host");
         Path csv = folder.resolve("here/tiny.csv");
         Table table = Measurements.read(csv);
         assertEquals(
@@ -97,6 +98,7 @@ class BenchmarkCommandTest extends CommandTest {
         assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --problem tiny"));
         assertTrue(progress.toString(StandardCharsets.UTF_8).endsWith("4 of 4 cases are stored already\n"));
         assertEquals(before, Files.readString(csv), "stored cases are not measured again");
+        assertEquals(1, host.warnings().size(), "nothing was timed");
         try (Stream<Path> files = Files.list(csv.getParent())) {
             assertEquals(2, files.count(), "no other files remain in the folder");
         }

@@ -76,7 +76,7 @@ public final class ClassArchive implements LauncherSessionListener {
 
     private static void java(String classPath, String... arguments) throws IOException, InterruptedException {
         var command = new ArrayList<String>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add(ChildJvm.javaExecutable());
         command.addAll(List.of(arguments));
         var builder = new ProcessBuilder(command)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)

@@ -2,6 +2,7 @@ package cs336.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import cs336.units.PretendedLoad;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.io.PrintWriter;
@@ -16,7 +17,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
-/** Base class for tests of commands that measure: a folder for measurements, and the output of the command. */
+/**
+ * Base class for tests of commands that measure, on a busy host: a folder for measurements, and the output of the
+ * command.
+ */
 public abstract class CommandTest {
     @TempDir
     protected Path folder;
@@ -25,16 +29,20 @@ public abstract class CommandTest {
     protected final StringWriter err = new StringWriter(); // the message for invalid arguments
     protected final ByteArrayOutputStream progress = new ByteArrayOutputStream();
 
+    protected PretendedLoad host;
+
     private final PrintStream console = System.err;
 
     @BeforeEach
     void redirectProgress() {
         System.setErr(new PrintStream(progress, true, StandardCharsets.UTF_8));
+        host = PretendedLoad.busy();
     }
 
     @AfterEach
     void restoreConsole() {
         System.setErr(console);
+        host.close();
     }
 
     /**
@@ -45,6 +53,7 @@ public abstract class CommandTest {
      * @return the exit code
      */
     protected final int run(Callable<Integer> command, String arguments, String... more) {
+        host.expectWarning();
         var all = new ArrayList<>(List.of(arguments.strip().split(" +")));
         all.addAll(List.of("--output", folder.toString()));
         all.addAll(List.of(more));

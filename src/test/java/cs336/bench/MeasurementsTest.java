@@ -368,8 +368,7 @@ class MeasurementsTest {
         var processes = new ArrayList<Process>();
         for (String name : List.of("left", "right")) {
             processes.add(new ProcessBuilder(
-                            Path.of(System.getProperty("java.home"), "bin", "java")
-                                    .toString(),
+                            ChildJvm.javaExecutable(),
                             "-cp",
                             System.getProperty("java.class.path"),
                             StoringProcess.class.getName(),

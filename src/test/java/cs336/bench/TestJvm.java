@@ -1,6 +1,5 @@
 package cs336.bench;
 
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -11,7 +10,7 @@ public final class TestJvm {
     /** Returns a builder of a process that runs a main class, with CLASSPATH in its environment. */
     public static ProcessBuilder of(Class<?> main, String... arguments) {
         var command = new ArrayList<String>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.add(ChildJvm.javaExecutable());
         command.addAll(ChildJvm.flags());
         command.add(main.getName());
         command.addAll(List.of(arguments));

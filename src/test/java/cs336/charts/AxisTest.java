@@ -22,7 +22,7 @@ class AxisTest {
     void aLongLogarithmicRangeIsLabelledAtPowersOfTen() {
         AxisRange range = AxisRange.of(new double[] {0.5, 2000}, true, false);
         assertEquals("", range.labels().apply(5.0));
-        assertEquals("1000", range.labels().apply(1000.0));
+        assertEquals("1,000", range.labels().apply(1000.0));
         assertEquals("0.1", range.labels().apply(0.1));
     }
 
@@ -84,8 +84,9 @@ class AxisTest {
 
     @Test
     void tickLabelsAreShort() {
-        assertEquals("65\u202f536", ChartStyle.number(65536));
-        assertEquals("1000", ChartStyle.number(1000));
+        assertEquals("65,536", ChartStyle.number(65536));
+        assertEquals("1,000", ChartStyle.number(1000));
+        assertEquals("1,234.5", ChartStyle.number(1234.5));
         assertEquals("0.05", ChartStyle.number(0.05));
         assertEquals("−2.5", ChartStyle.number(-2.5));
         assertEquals("1e9", ChartStyle.number(1e9));

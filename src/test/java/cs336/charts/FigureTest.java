@@ -10,11 +10,14 @@ import java.awt.Color;
 import java.awt.image.BufferedImage;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import javax.imageio.ImageIO;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
@@ -53,6 +56,39 @@ class FigureTest {
             assertEquals("svg", document.getDocumentElement().getTagName());
             assertEquals(
                     "made up", document.getElementsByTagName("title").item(0).getTextContent());
+        }
+    }
+
+    @Test
+    void aFileIsReplacedAtOnceAndNothingElseRemains(@TempDir Path folder) throws IOException {
+        Figure figure = MadeUpMeasurements.figures().get(0);
+        Path file = folder.resolve(figure.name() + ".svg");
+        Files.writeString(file, "before");
+        try (InputStream open = Files.newInputStream(file)) {
+            figure.save(folder);
+            assertEquals(
+                    "before", new String(open.readAllBytes(), StandardCharsets.UTF_8), "the old file is unchanged");
+        }
+        assertEquals(figure.svg(), Files.readString(file));
+        Path elsewhere = Files.createDirectory(folder.resolve("elsewhere")).resolve("target.svg");
+        Files.move(file, elsewhere);
+        Files.createSymbolicLink(file, elsewhere);
+        figure.save(folder);
+        assertTrue(Files.isSymbolicLink(file));
+        assertEquals(figure.svg(), Files.readString(elsewhere));
+        try (Stream<Path> files = Files.walk(folder)) {
+            assertEquals(4, files.count(), "the folders, the figure and the link");
+        }
+    }
+
+    @Test
+    void aFileThatCannotBeReplacedIsUnchanged(@TempDir Path folder) throws IOException {
+        Figure figure = MadeUpMeasurements.figures().get(0);
+        Path file = Files.createDirectory(folder.resolve(figure.name() + ".svg"));
+        Files.writeString(file.resolve("note"), "in a folder of the figure's name");
+        assertThrows(UncheckedIOException.class, () -> figure.save(folder));
+        try (Stream<Path> files = Files.list(folder)) {
+            assertEquals(List.of(file), files.toList(), "no temporary file remains");
         }
     }
 

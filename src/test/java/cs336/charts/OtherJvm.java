@@ -1,5 +1,6 @@
 package cs336.charts;
 
+import cs336.bench.ChildJvm;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -17,7 +18,7 @@ public final class OtherJvm {
     /** Returns the standard output and error of a main class. */
     public static String run(Class<?> main, Map<String, String> properties, String... arguments) throws IOException {
         var command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                ChildJvm.javaExecutable(),
                 "-Duser.language=ar",
                 "-Duser.country=SA",
                 "-Duser.timezone=Asia/Tokyo",

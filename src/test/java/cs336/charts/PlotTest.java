@@ -10,6 +10,7 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.knowm.xchart.internal.chartpart.AxesChart;
 import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
@@ -89,6 +90,37 @@ class PlotTest {
             sizes.put(figure.svg().split("rgb\\(142,84,116\\)", -1).length, table.name());
         }
         assertEquals(2, sizes.size(), "OOM is written once, in the dark colour of the fourth series: " + sizes);
+    }
+
+    @Test
+    void numbersOfSeriesPanelsAndBarsAreWrittenLikeThoseOfAxes() {
+        Table table = Table.create(
+                IntColumn.create("context", 1024, 65_536),
+                StringColumn.create("commit", "1234567", "1234567"),
+                IntColumn.create("year", 2024, 2025),
+                DoubleColumn.create("ms", 1290.8, 7));
+        String texts = Charts.bar(table)
+                .x("context", "context (tokens)")
+                .y("ms", "time (ms)")
+                .by("year")
+                .rename("2024", "spring 2024")
+                .rename("2025", "spring 2025")
+                .panels("commit")
+                .figure("bars", "made up")
+                .hoverTexts()
+                .texts()
+                .toString();
+        assertTrue(texts.contains("1234567, spring 2024\ncontext (tokens): 1,024\ntime (ms): 1,291"), texts);
+        assertTrue(texts.contains("1234567, spring 2025\ncontext (tokens): 65,536\ntime (ms): 7"), texts);
+        String lines = Charts.line(table)
+                .x("ms", "time (ms)")
+                .y("ms", "time (ms)")
+                .by("context")
+                .figure("lines", "made up")
+                .hoverTexts()
+                .texts()
+                .toString();
+        assertTrue(lines.contains("text=65,536\ntime (ms): 7"), lines);
     }
 
     @Test

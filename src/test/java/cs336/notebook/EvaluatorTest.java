@@ -9,10 +9,12 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.AttackCount;
+import cs336.compile.trace.SourceLine;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.Random;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
@@ -46,6 +48,57 @@ public class EvaluatorTest {
 
     private static <E extends CellException> E fails(Class<E> kind, String cell) {
         return assertThrows(kind, () -> evaluator.eval(cell, 7));
+    }
+
+    /** Returns what error messages call the line that calls this method. */
+    public static String caller() {
+        StackTraceElement frame = StackWalker.getInstance()
+                .walk(frames -> frames.skip(1).findFirst().orElseThrow().toStackTraceElement());
+        return evaluator.nameOf(frame).orElse(frame.toString());
+    }
+
+    @Test
+    void aLineOfARunningCellHasTheNameThatErrorsHave() throws CellException {
+        String caller = "cs336.notebook.EvaluatorTest.caller()";
+        assertEquals("cell [3], line 1", evaluator.eval(caller, 3));
+        assertEquals("cell [4], line 3", evaluator.eval("int lineTest = 1;\n\nString at = " + caller + ";\nat", 4));
+        assertEquals(
+                "cell [5], line 5",
+                evaluator.eval("String in;\ntry {\n  lineTest++;\n  in =\n" + caller + ";\n} finally {}\nin", 5));
+        evaluator.eval("String inMethod() {\n  lineTest++;\n  return " + caller + ";\n}", 6);
+        evaluator.eval(
+                "\n// a class\nclass LineTest {\n  static String at() {\n    return new Object() {\n      String at() {\n        return "
+                        + caller + ";\n      }\n    }.at();\n  }\n}",
+                7);
+        assertEquals("cell [6], line 3", evaluator.eval("inMethod()", 8));
+        assertEquals("cell [7], line 7", evaluator.eval("LineTest.at()", 9));
+        assertEquals(
+                "[cell [10], line 2]",
+                evaluator
+                        .eval("java.util.stream.Stream.of(1).map(i -> {\n  return " + caller + ";\n}).toList()", 10)
+                        .toString());
+        assertTrue(caller().startsWith("cs336.notebook.EvaluatorTest."), caller());
+    }
+
+    @Test
+    void aFunctionThatCannotBeRecordedNamesItsCellAndLine() throws CellException {
+        SourceLine.nameBy(evaluator::nameOf);
+        try {
+            Object message = evaluator.eval("""
+                    String refused;
+                    Tensor ones = torch.ones(2);
+                    try (var recorded = cs336.compile.Compiled.of(in ->
+                            new Tensor[] {in[0].div(new Scalar(in[0].sum().item_double()))})) {
+                        recorded.apply(ones);
+                        refused = "recorded";
+                    } catch (cs336.compile.trace.UnrecordableException e) {
+                        refused = e.getMessage();
+                    }
+                    refused""", 11);
+            assertTrue(message.toString().endsWith(", called at cell [11], line 4"), message.toString());
+        } finally {
+            SourceLine.nameBy(frame -> Optional.empty());
+        }
     }
 
     @ParameterizedTest

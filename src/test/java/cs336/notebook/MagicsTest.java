@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.units.PretendedLoad;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
 import java.io.InputStream;
@@ -21,6 +22,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 class MagicsTest {
     private static final StringBuffer PRINTED = new StringBuffer();
     private static JavaKernel kernel;
+    private static PretendedLoad load;
 
     private static final class Printed implements FrontEnd {
         @Override
@@ -43,10 +45,12 @@ class MagicsTest {
     @BeforeAll
     static void open() {
         kernel = new JavaKernel(Imports.PORTABLE, new Printed());
+        load = PretendedLoad.idle();
     }
 
     @AfterAll
     static void close() {
+        load.close();
         kernel.close();
     }
 
@@ -75,6 +79,22 @@ class MagicsTest {
             })
     void linesThatAreNotJava(String cell, String value, String printed) throws CellException {
         assertEquals(Map.entry(value.replace('$', '\n'), printed.replace('$', '\n')), run(cell.replace('#', '\n')));
+    }
+
+    @Test
+    void aCellWhoseTimesIncludeWaitingForACoreSaysSoOnce() throws CellException {
+        String warning =
+                "The host is busy (load average 9.5 on 4 cores): the following times include waiting for a core.\n";
+        String stopwatch =
+                "cs336.bench.Stopwatch.on(cs336.torch.Device.cpu()).warmup(0).steps(1).time(\"n\", () -> {});\n";
+        try (var busy = PretendedLoad.busy()) {
+            assertEquals(warning, run(stopwatch + stopwatch + "1").getValue());
+            assertEquals(
+                    warning + "wall time T, CPU time T\n",
+                    run(stopwatch + "%time 2").getValue());
+            assertEquals("", run("3").getValue());
+        }
+        assertEquals("", run(stopwatch + "4").getValue());
     }
 
     @ParameterizedTest

@@ -4,10 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
+import cs336.bench.ChildJvm;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -54,7 +54,7 @@ class NativeOutputTest {
     @Test
     void printsOfNativeCodeAndChildProcessesReachSystemOutWithoutMessagesOfGloo() throws Exception {
         Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        ChildJvm.javaExecutable(),
                         "-cp",
                         System.getProperty("java.class.path"),
                         NativePrints.class.getName())

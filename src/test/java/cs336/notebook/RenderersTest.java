@@ -117,7 +117,7 @@ class RenderersTest {
         DisplayData shown = renderer.render(table);
         String html = (String) shown.getData(MIMEType.TEXT_HTML);
         assertEquals(1 + 1000, html.split("<tr>", -1).length - 1);
-        assertTrue(html.contains(">1199<") && !html.contains(">1200<") && html.contains("1,500 rows in total"));
+        assertTrue(html.contains(">1,199<") && !html.contains(">1,200<") && html.contains("1,500 rows in total"));
         assertTrue(shown.getData(MIMEType.TEXT_PLAIN).toString().endsWith("249\n… 1,500 rows in total"));
     }
 
@@ -135,22 +135,16 @@ class RenderersTest {
         Table table = Table.create(
                 IntColumn.create("parameters", 92_732_160, 1_024),
                 IntColumn.create("year", 2024, 2026),
+                IntColumn.create("width", 768, 1024),
+                DoubleColumn.create("rate", 1117.5, 86),
                 DoubleColumn.create("ms", 35.09, 35),
                 DoubleColumn.create("wide", 12_345.5, 0.01),
                 DoubleColumn.create("bytes", 1_847_000, 12));
         String html = (String) renderer.render(table).getData(MIMEType.TEXT_HTML);
-        for (String cell : List.of("92,732,160", "1,024", "2024", "35.09", "35.00", "0.01000", "1,847,000", "12")) {
+        for (String cell :
+                List.of("92,732,160", "1,024", "2024", "1,117.5", "35.09", "35.00", "0.01000", "1,847,000", "12")) {
             assertTrue(html.contains(">" + cell + "<"), cell + " in " + html);
         }
-    }
-
-    @Test
-    void timesOfABusyHostCarryAWarning() {
-        assertEquals("", new HostLoad(2, 2).warning());
-        assertEquals("", new HostLoad(-1, 2).warning());
-        assertEquals(
-                "The host is busy (load average 9.5 on 4 cores): these times include waiting for a core.",
-                new HostLoad(9.5, 4).warning());
     }
 
     private static XYChart chart(double last) {

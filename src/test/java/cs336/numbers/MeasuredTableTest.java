@@ -125,7 +125,7 @@ class MeasuredTableTest {
                 megabytes  median
                 0.512           1
                 1               2
-                1000            4
+                1,000           4
                 """, table.cells().text());
     }
 

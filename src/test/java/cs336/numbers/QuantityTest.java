@@ -24,9 +24,19 @@ class QuantityTest {
 
     @Test
     void withoutAUnitNothingIsConverted() {
-        assertEquals("1500", write(1500, "launches", "%.0f"));
-        assertEquals("1,998,235,200", write(1998235200.0, "", "%,d"));
+        assertEquals("15", write(15, "launches", "%.0f"));
         assertEquals("−2.0", write(-2, "%", "%.1f"));
+    }
+
+    @Test
+    void numbersHaveSeparatorsWithAndWithoutTheFlag() {
+        assertEquals("1,500", write(1500, "launches", "%.0f"));
+        assertEquals("2,691\u00a0MB", write(2.691, "GB", "%.0f MB"));
+        assertEquals("1,998,235,200", write(1998235200.0, "", "%,d"));
+        assertEquals("1,998,235,200", write(1998235200.0, "", "%d"));
+        assertEquals("+1,035.3\u00a0ms", write(1035.26, "ms", "%+.1f ms"));
+        assertEquals("12,346", write(12345.6, "", "%.5g"));
+        assertEquals("1.24e+03", write(1235, "", "%.2e"));
     }
 
     @Test

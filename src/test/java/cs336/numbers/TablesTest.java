@@ -23,17 +23,17 @@ class TablesTest {
     @Test
     void markdownIsAlignedAndEscaped() {
         assertEquals("""
-                | name |      n |    ms |
-                | ---- | -----: | ----: |
-                | a\\|b |      7 | 12.35 |
-                | <c>  | 123456 |     – |
+                | name |       n |    ms |
+                | ---- | ------: | ----: |
+                | a\\|b |       7 | 12.35 |
+                | <c>  | 123,456 |     – |
                 """, Tables.markdown(TABLE));
     }
 
     @Test
     void htmlIsEscapedAndNumbersAreMarked() {
         String html = Tables.html(TABLE, Map.of("ms", "%.1f"));
-        assertTrue(html.contains("<td>&lt;c&gt;</td><td class=\"number\">123456</td>"), html);
+        assertTrue(html.contains("<td>&lt;c&gt;</td><td class=\"number\">123,456</td>"), html);
         assertTrue(html.contains("<td class=\"number\">12.3</td>"), html);
     }
 
@@ -77,9 +77,9 @@ class TablesTest {
     @Test
     void textIsAligned() {
         assertEquals("""
-                name       n     ms
-                a|b        7  12.35
-                <c>   123456      –
+                name        n     ms
+                a|b         7  12.35
+                <c>   123,456      –
                 """, Tables.aligned(TABLE));
     }
 
@@ -92,7 +92,7 @@ class TablesTest {
     void numbersHaveFourDigits() {
         Table table = Table.create("made up", DoubleColumn.create("x", 1234.56, 0.00012345, 1e-9, 1e6, -0.5));
         assertEquals(
-                "x\n1235\n0.0001234\n1.000e-09\n1000000\n-0.5\n",
+                "x\n1,235\n0.0001234\n1.000e-09\n1,000,000\n-0.5\n",
                 Tables.aligned(table).replace(" ", ""));
     }
 

@@ -155,10 +155,10 @@ class TablesOfATraceTest {
                 .read();
         assertEquals("""
                 kind    launches  total (ms)  mean (µs)  of total (%)  kernel
-                matmul         2       2.000       1000         100.0  gemm""", KernelTable.of(trace).toString());
+                matmul         2       2.000      1,000         100.0  gemm""", KernelTable.of(trace).toString());
         assertEquals("""
                 calls  CPU self (ms)  CPU self (%)  CPU total (ms)  CPU mean (µs)  GPU self (ms)  GPU self (%)  GPU total (ms)  GPU mean (µs)  name
-                    1          4.000         100.0           4.000           4000          2.000         100.0           2.000           2000  aten::mm""", OpTable.of(trace).toString());
+                    1          4.000         100.0           4.000          4,000          2.000         100.0           2.000          2,000  aten::mm""", OpTable.of(trace).toString());
     }
 
     @Test

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.safetensors.Safetensors;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.units.PretendedLoad;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -67,7 +68,10 @@ class TrainCommandTest {
 
     @Test
     void theLossOfARepeatedSentenceFalls() throws IOException {
-        assertEquals(0, run("--steps", "120", "--lr", "1e-2", "--log-every", "20"));
+        try (var host = PretendedLoad.busy()) {
+            assertEquals(0, run("--steps", "120", "--lr", "1e-2", "--log-every", "20"));
+            assertEquals(1, host.warnings().size(), "one warning about the busy host");
+        }
         List<Double> losses = losses();
         assertEquals(6, losses.size());
         assertTrue(losses.get(0) > 3 && losses.get(5) < 2, losses.toString());

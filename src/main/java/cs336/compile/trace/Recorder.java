@@ -288,7 +288,7 @@ public final class Recorder implements OperatorListener {
     private static String source() {
         return STACK.walk(frames -> frames.filter(Recorder::isUserCode)
                 .findFirst()
-                .map(frame -> frame.getFileName() + ":" + frame.getLineNumber())
+                .map(frame -> SourceLine.of(frame.toStackTraceElement()))
                 .orElse(""));
     }
 

@@ -16,6 +16,7 @@ import cs336.numbers.Tables;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
 import cs336.torch.MemoryStats;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.util.ArrayList;
@@ -124,6 +125,7 @@ public final class AllReduceCommand extends LabCommand {
     private void run(int n, CollectiveBackend backend, DeviceKind kind, AllReducePlan plan)
             throws IOException, InterruptedException {
         Launcher launcher = checked(() -> launch.launcher(n, backend, storage.device()));
+        HostLoad.check();
         List<AllReduceTimes> times = launcher.device(kind)
                 .threads(1) // nothing is computed
                 .output(System.err)
@@ -196,7 +198,7 @@ public final class AllReduceCommand extends LabCommand {
         if (bytes > total / ranks) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,
-                    "--megabytes %s on %s takes %.0f MB, but %s has %.0f MB of memory",
+                    "--megabytes %s on %s takes %,.0f MB, but %s has %,.0f MB of memory",
                     megabytes,
                     ranks == 1 ? "1 rank" : ranks + " ranks",
                     (double) bytes * ranks / MB,

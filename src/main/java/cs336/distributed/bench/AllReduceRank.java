@@ -37,7 +37,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 Case c = toCase(group, nodes, bytes);
                 store.put(c, times.samples());
                 System.out.printf(
-                        Locale.ROOT, "%s: %.4g ms%n", c, times.summary().median());
+                        Locale.ROOT, "%s: %,.4g ms%n", c, times.summary().median());
             }
         }
         return measured;

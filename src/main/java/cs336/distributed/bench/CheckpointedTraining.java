@@ -89,10 +89,10 @@ public final class CheckpointedTraining
         String folder = job.checkpoints.folder();
         if (end.first >= job.steps) {
             out.printf(
-                    "%s: no steps left: the last checkpoint is of step %d, and --steps is %d%n",
+                    "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
                     folder, end.first, job.steps);
         } else {
-            out.printf("trained from step %d to %d; checkpoints are in %s%n", end.first, job.steps, folder);
+            out.printf("trained from step %,d to %,d; checkpoints are in %s%n", end.first, job.steps, folder);
         }
         out.flush();
     }
@@ -134,7 +134,7 @@ public final class CheckpointedTraining
                     save(step, sequences);
                     loss = mean(loss);
                     if (group.rank() == 0) {
-                        System.out.printf("step %6d   loss %.4f%n", step, loss);
+                        System.out.printf("step %,7d   loss %.4f%n", step, loss);
                     }
                 }
             }

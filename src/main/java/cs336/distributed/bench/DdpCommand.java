@@ -19,6 +19,7 @@ import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.BucketModel;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -178,7 +179,7 @@ public final class DdpCommand extends LabCommand {
             BucketModel model = BucketPrediction.withMeasuredOverhead(numbers);
             out().printf(
                             Locale.ROOT,
-                            "equal buckets with an overhead of %.0f us each: best %.0f buckets of %.0f MB%nstored in %s%n",
+                            "equal buckets with an overhead of %,.0f us each: best %,.0f buckets of %,.0f MB%nstored in %s%n",
                             model.callOverhead().us(),
                             model.bestBuckets(),
                             model.bestBucket().count() / 1e6,
@@ -239,7 +240,7 @@ public final class DdpCommand extends LabCommand {
         out().println(name + " DDP " + (match ? "matches baseline!" : "does NOT match baseline."));
         out().printf(
                         Locale.ROOT,
-                        "  %s, %d processes, %d steps, seed %d: largest difference of a weight from single-process"
+                        "  %s, %d processes, %,d steps, seed %d: largest difference of a weight from single-process"
                                 + " training %.2g, with tied weights %.2g%n",
                         task.strategy(),
                         ranks.size(),
@@ -268,6 +269,7 @@ public final class DdpCommand extends LabCommand {
             TrainingPlan training = checked(() -> rounds.plan(cases, storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
             var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>(traced));
+            HostLoad.check();
             StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;

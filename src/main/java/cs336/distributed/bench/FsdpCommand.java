@@ -16,6 +16,7 @@ import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.FsdpPrediction;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -124,6 +125,7 @@ public final class FsdpCommand extends LabCommand {
             TrainingPlan training = checked(() -> rounds.plan(cases(model), storage));
             var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>());
             Launcher launcher = checked(this::launcher);
+            HostLoad.check();
             StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;

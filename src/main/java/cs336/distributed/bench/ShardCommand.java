@@ -13,6 +13,7 @@ import cs336.distributed.training.Strategy;
 import cs336.scaling.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -85,6 +86,7 @@ public final class ShardCommand extends LabCommand {
         for (ModelOptions.Model model : checked(this::checkedModels)) {
             TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
+            HostLoad.check();
             StoredResult result = launcher.run(ShardBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;

@@ -55,7 +55,7 @@ public final class Hello implements RankProgram<String[], Integer> {
             rounds++;
         }
         rounds++;
-        System.out.printf("rank %d: %d all-reduces, each with the right sum%n", world.rank(), rounds);
+        System.out.printf("rank %d: %,d all-reduces, each with the right sum%n", world.rank(), rounds);
         return rounds;
     }
 

@@ -5,6 +5,7 @@ import cs336.bench.Case;
 import cs336.bench.LabCommand;
 import cs336.bench.MachineSurvey;
 import cs336.bench.SweepOptions;
+import cs336.units.Separators;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
@@ -45,7 +46,7 @@ public final class LeaderboardCommand extends LabCommand {
 
         @Override
         public String toString() {
-            return heads + " × " + context;
+            return heads + " × " + Separators.of(context);
         }
     }
 

@@ -15,6 +15,7 @@ import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.units.HostLoad;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.ArrayList;
@@ -124,7 +125,7 @@ abstract class RowCommand extends LabCommand {
 
         @Override
         public String toString() {
-            return "%d × %d %s, synchronised after %s"
+            return "%,d × %,d %s, synchronised after %s"
                     .formatted(
                             rows,
                             width,
@@ -206,6 +207,7 @@ abstract class RowCommand extends LabCommand {
             out.flush();
             return 0;
         }
+        HostLoad.check();
         int failed = 0;
         PassSynchronization synchronization = setting.synchronization;
         try (var scope = MemoryScope.open()) {
@@ -226,14 +228,14 @@ abstract class RowCommand extends LabCommand {
             }
             store(plan, setting.copy(), copy, Status.OK);
             double copyBandwidth = RowBenchmark.copyBandwidth(copy);
-            out.printf("%s: copy %.0f GB/s%n", setting, copyBandwidth);
+            out.printf("%s: copy %,.0f GB/s%n", setting, copyBandwidth);
             for (RowImplementation implementation : missing) {
                 Case c = setting.of(implementation);
                 try {
                     List<Samples> samples = benchmark.run(implementation, traffic, synchronization, copyBandwidth);
                     store(plan, c, samples, Status.OK);
                     out.printf(
-                            "  %-15s forward %.4f ms (%.0f %% of copy), forward-backward %.4f ms (%.0f %%)%n",
+                            "  %-15s forward %,.4f ms (%.0f %% of copy), forward-backward %,.4f ms (%.0f %%)%n",
                             implementation,
                             median(samples, 0),
                             median(samples, 3),

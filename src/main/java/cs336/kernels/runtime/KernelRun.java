@@ -134,7 +134,7 @@ public record KernelRun(String inputs, String launches, String origin, List<Meas
         Measurement rate = row(RATE);
         lines.add(String.format(
                 Locale.ROOT,
-                "time: median %.4g ms of %,d runs (%.4g to %.4g ms), %,.4g %s",
+                "time: median %,.4g ms of %,d runs (%,.4g to %,.4g ms), %,.4g %s",
                 time.median(),
                 time.n(),
                 time.min(),

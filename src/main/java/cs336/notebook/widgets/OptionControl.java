@@ -4,6 +4,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
+import cs336.units.Separators;
 import java.util.List;
 
 /**
@@ -41,9 +42,10 @@ abstract sealed class OptionControl<T> extends Control<T> permits Dropdown, Opti
     final String show(int index) {
         T option = options.get(index);
         String text = String.valueOf(option);
-        return option instanceof Double || option instanceof Float
-                ? text.replaceFirst("\\.0(?=E|$)", "").replace('E', 'e')
-                : text;
+        if (option instanceof Double || option instanceof Float) {
+            text = text.replaceFirst("\\.0(?=E|$)", "").replace('E', 'e');
+        }
+        return option instanceof Number ? Separators.of(label(), text) : text;
     }
 
     @Override

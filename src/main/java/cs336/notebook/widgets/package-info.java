@@ -16,6 +16,6 @@
  * (controls with a result), {@link cs336.notebook.widgets.Widget} (a model that both sides share),
  * {@link cs336.notebook.widgets.WidgetComms} (the messages).
  *
- * <p>May use {@code charts}, and the packages that it may use.
+ * <p>May use {@code charts} and {@code units}, and the packages that they may use.
  */
 package cs336.notebook.widgets;

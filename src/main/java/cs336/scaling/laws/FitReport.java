@@ -36,7 +36,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     void print(PrintWriter out, Path file) {
         out.printf("Runs: %s%n", file);
         out.printf(
-                "%d runs of %d budgets. Noise: the standard deviation of the losses from the surface is %.2g %%.%n%n",
+                "%,d runs of %d budgets. Noise: the standard deviation of the losses from the surface is %.2g %%.%n%n",
                 study.runs().runs().size(),
                 study.runs().profiles().size(),
                 100 * study.surface().residualStandardDeviation());

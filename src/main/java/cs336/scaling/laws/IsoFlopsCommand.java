@@ -136,7 +136,7 @@ public final class IsoFlopsCommand extends LabCommand {
         WholeFile.write(generated, drawn.json());
         out().printf(
                         Locale.ROOT,
-                        "%d runs with noise of %.1f %% on L = E + A / N^alpha + B / D^beta:"
+                        "%,d runs with noise of %.1f %% on L = E + A / N^alpha + B / D^beta:"
                                 + " E %s, A %s, alpha %s, B %s, beta %s%n",
                         drawn.runs().size(),
                         100 * synthetic.noise(),

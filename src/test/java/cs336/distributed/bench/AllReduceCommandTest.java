@@ -60,7 +60,7 @@ class AllReduceCommandTest extends CommandTest {
         assertTrue(
                 err.toString()
                         .matches("--megabytes " + megabytes
-                                + " on 3 ranks takes \\d+ MB, but this machine has \\d+ MB of memory"),
+                                + " on 3 ranks takes [\\d,]+ MB, but this machine has [\\d,]+ MB of memory"),
                 err.toString());
     }
 
@@ -73,6 +73,7 @@ class AllReduceCommandTest extends CommandTest {
     @Test
     void sizesAreMeasuredStoredAndPrintedOnce() throws IOException {
         assertEquals(0, run(SMALL + "0.004,0.512"), err + " " + progress);
+        assertEquals(1, host.warnings().size(), "one warning about the busy host");
         assertEquals(3, out.toString().lines().count(), "a header and two sizes: " + out);
         Table first = stored();
         assertEquals(

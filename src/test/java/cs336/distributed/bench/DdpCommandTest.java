@@ -21,6 +21,7 @@ class DdpCommandTest extends CommandTest {
     @Test
     void theToyModelsMatchTheBaseline() {
         assertEquals(0, run(new DdpCommand(), "--model toy"), err::toString);
+        assertEquals(List.of(), host.warnings(), "nothing is timed");
         assertTrue(out.toString().startsWith("Naive DDP matches baseline!\n"), out.toString());
     }
 
@@ -29,6 +30,7 @@ class DdpCommandTest extends CommandTest {
         String modes = TINY + " --rounds 2 --mode none,naive,flat,overlapped,bucketed --bucket-size-mb 0.001,1";
         Path traces = folder.resolve("traces");
         assertEquals(0, run(new DdpCommand(), modes, "--trace", traces.toString()), err::toString);
+        assertEquals(1, host.warnings().size(), "one warning about the busy host");
 
         Path stored = folder.resolve("here");
         Table rows = Measurements.read(stored.resolve("ddp_benchmarking.csv"));

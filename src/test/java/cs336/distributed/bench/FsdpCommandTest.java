@@ -133,6 +133,7 @@ class FsdpCommandTest extends CommandTest {
     @Test
     void shardedParametersHalveTheMemoryOfTwoRanks() throws IOException {
         assertEquals(0, run(new FsdpCommand(), TINY), err.toString());
+        assertEquals(1, host.warnings().size(), "one warning about the busy host");
         Map<String, Double> numbers = new HashMap<>();
         for (Row row : Measurements.read(folder.resolve("here/fsdp_accounting.csv"))) {
             assertEquals("ok", row.getString("status"));

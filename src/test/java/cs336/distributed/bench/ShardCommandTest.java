@@ -42,6 +42,7 @@ class ShardCommandTest extends CommandTest {
     @Test
     void everyModeStoresConsistentAndPredictedMemoryAndCountedBytes() throws IOException {
         assertEquals(0, run(new ShardCommand(), TINY), err.toString());
+        assertEquals(1, host.warnings().size(), "one warning about the busy host");
         Map<String, Double> numbers = new HashMap<>();
         for (Row row : Measurements.read(folder.resolve("here/optimizer_state_sharding_accounting.csv"))) {
             assertEquals("ok", row.getString("status"));

@@ -118,7 +118,7 @@ class FlashCommandTest extends CommandTest {
         assertEquals(0, leaderboard("--device cpu --machine here --warmup 0 --rep 1 --round 2"));
         String printed = progress.toString(StandardCharsets.UTF_8);
         assertTrue(
-                printed.contains("no GPU: heads × tokens default to 2 × 256, not to the leaderboard's 16 × 16384"),
+                printed.contains("no GPU: heads × tokens default to 2 × 256, not to the leaderboard's 16 × 16,384"),
                 printed);
         Table table = stored("flash_leaderboard");
         assertEquals(

@@ -112,6 +112,9 @@ class InteractionTest {
         assertEquals(
                 List.of("1e18", "2.5e20", "3", "0.335"),
                 IntStream.range(0, 4).mapToObj(budgets::show).toList());
+        OptionSlider<Integer> contexts = slider("context", List.of(512, 1024));
+        assertEquals("512 to 1,024", contexts.show(0) + " to " + contexts.show(1));
+        assertEquals("2025", slider("year", List.of(2024, 2025)).show(1));
     }
 
     @Test

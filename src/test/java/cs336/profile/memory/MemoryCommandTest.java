@@ -6,8 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -44,6 +46,9 @@ class MemoryCommandTest extends CommandTest {
         String tiny =
                 "--d-model 16 --layers 2 --heads 2 --vocab 50 --batch 2 --context 16 --device cpu --machine here ";
         assertEquals(0, run(tiny + "--pass step"), err.toString());
+        assertEquals(List.of(), host.warnings(), "nothing is timed");
+        String reported = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(reported.matches("(?s).* peak-memory [\\d.,]+ kB · .*"), reported);
         Table stored = Measurements.read(folder.resolve("here/memory_profiling.csv"));
         double peak = 0;
         double categories = 0;
