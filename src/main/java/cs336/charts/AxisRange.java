@@ -12,6 +12,7 @@ import java.util.stream.DoubleStream;
  * @param log true for a logarithmic axis, whose ends are positive
  */
 public record AxisRange(double min, double max, boolean log) {
+    private static final double MARKER = 0.03; // of the range
 
     /**
      * Returns the smallest range with round ends that contains all values.
@@ -34,6 +35,12 @@ public record AxisRange(double min, double max, boolean log) {
         double upper = Math.ceil((max + 0.02 * span) / step) * step;
         // If all values are on one side of zero, the axis does not extend to the other side.
         return extended(low >= 0 ? Math.max(0, lower) : lower, high <= 0 ? Math.min(0, upper) : upper, false);
+    }
+
+    /** Returns this linear range with room for a marker at both ends. */
+    AxisRange widened() {
+        double margin = MARKER * (max - min);
+        return new AxisRange(min - margin, max + margin, false);
     }
 
     /**

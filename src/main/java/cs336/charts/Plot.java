@@ -307,7 +307,8 @@ public final class Plot {
                 all[all.length - 1] = Arrays.stream(values).min().orElseThrow() / 1.6;
             }
         }
-        return AxisRange.of(all, logY, kind == ChartKind.BAR);
+        AxisRange range = AxisRange.of(all, logY, kind == ChartKind.BAR);
+        return kind == ChartKind.SCATTER && !logY ? range.widened() : range;
     }
 
     /** Returns the heights of the stacked bars. */

@@ -116,7 +116,7 @@ public record Bytes(long count) implements Comparable<Bytes> {
         if (count < 1000) {
             return count + " B";
         }
-        if (count < 10_000_000) {
+        if (count < 1_000_000) {
             return String.format(Locale.ROOT, "%,.1f kB", count / 1e3);
         }
         if (count < 1_000_000_000) {
