@@ -29,7 +29,7 @@ class SeparatorsTest {
 
     @Test
     void amountsHaveSeparators() {
-        assertEquals("2,097.2 kB", new Bytes(2_097_152).toString());
+        assertEquals("2.1 MB (2.0 MiB)", new Bytes(2_097_152).toString());
         assertEquals("1,600.0 GB (1,490.1 GiB)", new Bytes(1_600_000_000_000L).toString());
         assertEquals("4,800.0 GB/s", Bandwidth.gb(4800).toString());
         assertEquals("86,400.000 s", new Seconds(86_400).toString());
