@@ -17,30 +17,81 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class NotebookRunnerTest {
+    /** The notebooks of {@link #runSharedNotebooks} and what came out of them. */
+    @TempDir
+    private static Path shared;
+
+    private static final StringWriter SHARED_PROGRESS = new StringWriter();
+    private static String unchanged;
+    private static NotebookFailure failureOfSecond;
+    private static NotebookFailure firstError;
+
     @TempDir
     private Path folder;
 
     private final StringWriter progress = new StringWriter();
 
-    private void run(Duration timeLimit, Path... notebooks) throws Exception {
+    /**
+     * Runs one notebook whose cells succeed and a second one with an error of the compiler, and then one with an
+     * exception and a next one. Several tests look at the results, because each notebook takes the start of a process.
+     */
+    @BeforeAll
+    static void runSharedNotebooks() throws Exception {
+        Path fine = new WrittenNotebook()
+                .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |", "", "Area $\\pi r^2$")
+                .code("int n = 20;", "System.out.println(\"n < \" + n);")
+                .code("")
+                .code("System.err.print(\"careful\");", "n * 2 + 2")
+                .code("torch.print(torch.zeros(2, 3));")
+                .code("1 + 1")
+                .code("// a < b", "\"3 < 4\"")
+                .code("System.out.print(\"10 %\\r100 %\\n\");")
+                .code("display(\"<b>bold</b>\", \"text/html\");")
+                .code("new java.awt.image.BufferedImage(3, 2, 1)")
+                .code("String id = display(\"first\");", "display(\"other\");")
+                .code("updateDisplay(id, \"second\");")
+                .code("render(\"*x*\", \"text/markdown\")")
+                .code("getKernelInstance().getRenderer() != null")
+                .codeThatMayFail("int parsed = Integer.parseInt(\"x\");")
+                .code("\"went on\"")
+                .save(shared, "fine");
+        Path second = new WrittenNotebook().code("int a = 1;", "int b = n;").save(shared, "second");
+        unchanged = Files.readString(fine);
+        failureOfSecond = assertThrows(
+                NotebookFailure.class, () -> run(shared, SHARED_PROGRESS, Duration.ofSeconds(60), fine, second));
+        assertEquals(unchanged, Files.readString(fine));
+        Path bad = new WrittenNotebook()
+                .markdown("# Text")
+                .code("int n = 0;")
+                .code("int ok = 1;", "int never = ok / n;")
+                .codeWithOutput("ok")
+                .save(shared, "bad");
+        Path next = new WrittenNotebook().code("1").save(shared, "next");
+        firstError = assertThrows(
+                NotebookFailure.class, () -> run(shared, new StringWriter(), Duration.ofSeconds(60), bad, next));
+    }
+
+    private static void run(Path folder, StringWriter progress, Duration timeLimit, Path... notebooks)
+            throws Exception {
         new NotebookRunner(Imports.GENEROUS, timeLimit, 1, folder.resolve("out"), new PrintWriter(progress))
                 .run(List.of(notebooks));
     }
 
     private void run(Path... notebooks) throws Exception {
-        run(Duration.ofSeconds(60), notebooks);
+        run(folder, progress, Duration.ofSeconds(60), notebooks);
     }
 
     private NotebookFailure fails(Duration timeLimit, Path... notebooks) {
-        return assertThrows(NotebookFailure.class, () -> run(timeLimit, notebooks));
+        return assertThrows(NotebookFailure.class, () -> run(folder, progress, timeLimit, notebooks));
     }
 
     /** Returns the code cells of the executed copy. */
-    private List<JsonObject> executed(String name) throws IOException {
+    private static List<JsonObject> executed(Path folder, String name) throws IOException {
         JsonObject json = JsonParser.parseString(
                         Files.readString(folder.resolve("out").resolve(name + ".ipynb")))
                 .getAsJsonObject();
@@ -56,8 +107,13 @@ class NotebookRunnerTest {
         return code;
     }
 
-    private String page(String name) throws IOException {
-        return Files.readString(folder.resolve("out").resolve(name + ".html"));
+    /** Returns a code cell of the executed copy of the shared notebook. */
+    private static JsonObject fine(int cell) throws IOException {
+        return executed(shared, "fine").get(cell);
+    }
+
+    private static String page(String name) throws IOException {
+        return Files.readString(shared.resolve("out").resolve(name + ".html"));
     }
 
     private static String outputs(JsonObject cell) {
@@ -76,7 +132,7 @@ class NotebookRunnerTest {
                         Imports.GENEROUS, Duration.ofSeconds(60), 1, folder.resolve("out"), new PrintWriter(progress))
                 .storingKernels(folder.resolve("m"))
                 .run(List.of(withKernels, without));
-        List<JsonObject> cells = executed("kernels");
+        List<JsonObject> cells = executed(folder, "kernels");
         assertEquals(2, cells.size());
         assertTrue(outputs(cells.get(1)).contains("3 " + folder.resolve("m").toAbsolutePath()), outputs(cells.get(1)));
         assertFalse(Files.exists(folder.resolve("out/none.ipynb")));
@@ -84,27 +140,13 @@ class NotebookRunnerTest {
 
     @Test
     void printsOfNativeCodeAreOutputsOfTheirCell() throws Exception {
-        Path notebook = new WrittenNotebook()
-                .code("torch.print(torch.zeros(2, 3));")
-                .code("1 + 1")
-                .save(folder, "native");
-        run(notebook);
-        List<JsonObject> cells = executed("native");
-        assertTrue(outputs(cells.get(0)).contains("CPUFloatType{2,3}"), outputs(cells.get(0)));
-        assertFalse(outputs(cells.get(1)).contains("CPUFloatType"), outputs(cells.get(1)));
+        assertTrue(outputs(fine(3)).contains("CPUFloatType{2,3}"), outputs(fine(3)));
+        assertFalse(outputs(fine(4)).contains("CPUFloatType"), outputs(fine(4)));
     }
 
     @Test
     void executedCopyHasOutputsAndCounts() throws Exception {
-        Path notebook = new WrittenNotebook()
-                .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |")
-                .code("int n = 20;", "System.out.println(\"n < \" + n);")
-                .code("")
-                .code("System.err.print(\"careful\");", "n * 2 + 2")
-                .save(folder, "fine");
-        String before = Files.readString(notebook);
-        run(notebook);
-        List<JsonObject> cells = executed("fine");
+        List<JsonObject> cells = executed(shared, "fine");
         assertEquals(1, cells.get(0).get("execution_count").getAsInt());
         assertEquals(
                 "[{\"output_type\":\"stream\",\"name\":\"stdout\",\"text\":\"n < 20\\n\"}]",
@@ -116,20 +158,14 @@ class NotebookRunnerTest {
                         + "{\"output_type\":\"execute_result\",\"execution_count\":2,"
                         + "\"data\":{\"text/plain\":\"42\"},\"metadata\":{}}]",
                 outputs(cells.get(2)));
-        assertEquals(before, Files.readString(notebook));
-        assertTrue(progress.toString().matches("fine … 2 cells, \\d+\\.\\d s\\R"), progress.toString());
+        assertEquals(unchanged, Files.readString(shared.resolve("fine.ipynb")));
+        String progress = SHARED_PROGRESS.toString();
+        assertTrue(progress.matches("fine … 14 cells, \\d+\\.\\d s\\Rsecond … failed\\R"), progress);
     }
 
     @Test
     void pageIsSelfContainedAndShowsTextCodeAndOutputs() throws Exception {
-        run(new WrittenNotebook()
-                .markdown("# Title of *mine*", "", "| a | b |", "|---|---|", "| 1 | 2 |", "", "Area $\\pi r^2$")
-                .code("// a < b", "\"3 < 4\"")
-                .code("System.out.print(\"10 %\\r100 %\\n\");")
-                .code("display(\"<b>bold</b>\", \"text/html\");")
-                .code("new java.awt.image.BufferedImage(3, 2, 1)")
-                .save(folder, "page"));
-        String html = page("page");
+        String html = page("fine");
         assertTrue(html.contains("<title>Title of *mine*</title>"), html);
         assertTrue(html.contains(">Title of <em>mine</em></h1>"), html);
         assertTrue(html.contains("class=\"formula\""), html);
@@ -144,39 +180,23 @@ class NotebookRunnerTest {
 
     @Test
     void displayCanBeUpdatedFromALaterCell() throws Exception {
-        run(new WrittenNotebook()
-                .code("String id = display(\"first\");", "display(\"other\");")
-                .code("updateDisplay(id, \"second\");")
-                .code("render(\"*x*\", \"text/markdown\")")
-                .code("getKernelInstance().getRenderer() != null")
-                .save(folder, "displays"));
-        List<JsonObject> cells = executed("displays");
-        JsonArray shown = cells.get(0).getAsJsonArray("outputs");
+        JsonArray shown = fine(9).getAsJsonArray("outputs");
         assertEquals(
                 "{\"output_type\":\"display_data\",\"data\":{\"text/plain\":\"second\"},\"metadata\":{}}",
                 shown.get(0).toString());
         assertTrue(shown.get(1).toString().contains("\"other\""));
-        assertEquals("[]", outputs(cells.get(1)));
-        assertTrue(outputs(cells.get(2)).contains("\"text/markdown\":\"*x*\""));
-        assertTrue(outputs(cells.get(3)).contains("\"text/plain\":\"true\""));
+        assertEquals("[]", outputs(fine(10)));
+        assertTrue(outputs(fine(11)).contains("\"text/markdown\":\"*x*\""));
+        assertTrue(outputs(fine(12)).contains("\"text/plain\":\"true\""));
     }
 
     @Test
     void firstErrorStopsTheRunAndIsLocated() throws Exception {
-        Path bad = new WrittenNotebook()
-                .markdown("# Text")
-                .code("int n = 0;")
-                .code("int ok = 1;", "int never = ok / n;")
-                .code("ok")
-                .save(folder, "bad");
-        Path next = new WrittenNotebook().code("1").save(folder, "next");
-        NotebookFailure failure = fails(Duration.ofSeconds(60), bad, next);
-        assertEquals("bad, cell [2], line 2: java.lang.ArithmeticException: / by zero", failure.getMessage());
-        List<JsonObject> cells = executed("bad");
+        assertEquals("bad, cell [2], line 2: java.lang.ArithmeticException: / by zero", firstError.getMessage());
+        List<JsonObject> cells = executed(shared, "bad");
         assertTrue(outputs(cells.get(1)).contains("\"ename\":\"ArithmeticException\""), outputs(cells.get(1)));
-        assertEquals("[]", outputs(cells.get(2)));
         assertTrue(page("bad").contains("class=\"output error\""));
-        assertFalse(Files.exists(folder.resolve("out/next.ipynb")));
+        assertFalse(Files.exists(shared.resolve("out/next.ipynb")));
     }
 
     @Test
@@ -192,11 +212,8 @@ class NotebookRunnerTest {
     }
 
     @Test
-    void compilationErrorIsLocated() throws Exception {
-        Path bad = new WrittenNotebook().code("int a = 1;", "int b = c;").save(folder, "typo");
-        assertEquals(
-                "typo, cell [1], line 2: cannot find symbol",
-                fails(Duration.ofSeconds(60), bad).getMessage());
+    void compilationErrorIsLocated() {
+        assertEquals("second, cell [1], line 2: cannot find symbol", failureOfSecond.getMessage());
     }
 
     @Test
@@ -235,32 +252,19 @@ class NotebookRunnerTest {
 
     @Test
     void taggedCellMayFail() throws Exception {
-        run(new WrittenNotebook()
-                .codeThatMayFail("int n = Integer.parseInt(\"x\");")
-                .code("\"went on\"")
-                .save(folder, "tagged"));
-        List<JsonObject> cells = executed("tagged");
-        assertTrue(outputs(cells.get(0)).contains("NumberFormatException"));
-        assertTrue(outputs(cells.get(1)).contains("went on"));
+        assertTrue(outputs(fine(13)).contains("NumberFormatException"));
+        assertTrue(outputs(fine(14)).contains("went on"));
     }
 
     @Test
-    void eachNotebookHasItsOwnDeclarations() throws Exception {
-        Path one = new WrittenNotebook().code("int mine = 1;").save(folder, "one");
-        Path two = new WrittenNotebook().code("mine").save(folder, "two");
-        assertEquals(
-                "two, cell [1], line 1: cannot find symbol",
-                fails(Duration.ofSeconds(60), one, two).getMessage());
+    void eachNotebookHasItsOwnDeclarations() {
+        // n is a variable of the notebook before
+        assertTrue(failureOfSecond.report().toString().contains("int b = n;"), failureOfSecond.toString());
     }
 
     @Test
     void oldOutputsAreRemoved() throws Exception {
-        Path notebook = new WrittenNotebook()
-                .code("throw new RuntimeException();")
-                .codeWithOutput("2")
-                .save(folder, "old");
-        fails(Duration.ofSeconds(60), notebook);
-        assertEquals("[]", outputs(executed("old").get(1)));
+        assertEquals("[]", outputs(executed(shared, "bad").get(2)));
     }
 
     @Test
