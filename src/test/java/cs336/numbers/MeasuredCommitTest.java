@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.Git;
 import cs336.bench.Project;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -43,6 +44,34 @@ class MeasuredCommitTest {
         Path machine = Files.createDirectories(folder.resolve("data/measurements/cpu"));
         Files.writeString(machine.resolve("mixed_precision.csv"), HEADER + rows);
         return MeasuredCommit.list(folder, folder.resolve("data/measurements"));
+    }
+
+    /** The writeup names these files among what is not measured; no other file may have such rows. */
+    @Test
+    void onlyListedFilesHaveRowsOfBuildsWithLocalChanges() throws IOException {
+        Path measurements = Project.path("data/measurements");
+        List<String> files;
+        try (Stream<Path> all = Files.walk(measurements, 2)) {
+            files = all.filter(file -> file.toString().endsWith(".csv"))
+                    .filter(MeasuredCommitTest::hasLocalChanges)
+                    .map(file -> measurements.relativize(file).toString())
+                    .sorted()
+                    .toList();
+        }
+        assertEquals(
+                List.of(
+                        "h200-x4/ddp_benchmarking.csv",
+                        "h200-x4/link_topology.csv",
+                        "slurm-2-nodes-emulated/distributed_communication_multi_node.csv"),
+                files);
+    }
+
+    private static boolean hasLocalChanges(Path file) {
+        try {
+            return Files.readString(file).contains("+dirty,");
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Test
