@@ -107,7 +107,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                 return Optional.empty();
             }
             TensorFunction both = given -> bothPasses(function, own, inputs, isTrainable, given);
-            Program joint = Recorder.record(both, Map.of(), new AtomicReference<>(), all.toArray(new Tensor[0]));
+            Program joint = Recorder.record(both, all.toArray(new Tensor[0]));
             requireNoOtherGradient(joint);
             boolean generates = extent != FusionExtent.NONE && device.isCuda();
             Program prepared = generates

@@ -68,6 +68,16 @@ public final class Recorder implements OperatorListener {
     /**
      * Runs a function and returns its program.
      *
+     * @throws UnrecordableException if the function reads elements of tensors on the host, or calls an operator that
+     *     cannot be recorded
+     */
+    public static Program record(TensorFunction function, Tensor... inputs) {
+        return record(function, Map.of(), new AtomicReference<>(), inputs);
+    }
+
+    /**
+     * Runs a function and returns its program.
+     *
      * @param names names of tensors that the function reads besides its inputs, such as parameters, for printed
      *     programs
      * @param results receives the outputs of this run, in the caller's memory scope

@@ -22,7 +22,6 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -115,7 +114,7 @@ class AttentionFusionTest extends ScopedTest {
     }
 
     private static Program record(TensorFunction function, Tensor... inputs) {
-        return Recorder.record(function, Map.of(), new AtomicReference<>(), inputs);
+        return Recorder.record(function, inputs);
     }
 
     private static long calls(Program program, String operator) {

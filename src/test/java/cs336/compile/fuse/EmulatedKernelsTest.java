@@ -16,8 +16,6 @@ import cs336.torch.NoGrad;
 import cs336.torch.Torch;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -46,7 +44,7 @@ class EmulatedKernelsTest {
                 Torch.seed(seed);
                 var function = new RandomFunction(seed);
                 Tensor[] inputs = function.inputs(Device.cpu());
-                Program recorded = Recorder.record(function, Map.of(), new AtomicReference<>(), inputs);
+                Program recorded = Recorder.record(function, inputs);
                 kernels.add(FusionPasses.fuse(recorded, Device.cpu()), inputs);
             }
         }

@@ -17,8 +17,6 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
-import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeEach;
@@ -42,7 +40,7 @@ class GemmMergingTest extends ScopedTest {
     }
 
     private static Program prepared(TensorFunction function, Tensor... inputs) {
-        Program recorded = Recorder.record(function, Map.of(), new AtomicReference<>(), inputs);
+        Program recorded = Recorder.record(function, inputs);
         return FusionPasses.prepare(recorded, CPU);
     }
 

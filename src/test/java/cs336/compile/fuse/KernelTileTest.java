@@ -20,7 +20,6 @@ import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -53,8 +52,7 @@ class KernelTileTest extends ScopedTest {
                 }
             };
             Tensor x = torch.randn(new long[] {rows, width}, device.options(dtype));
-            return Recorder.record(
-                    bothPasses, Map.of(), new AtomicReference<>(), x, weight.detach(), torch.randn_like(x));
+            return Recorder.record(bothPasses, x, weight.detach(), torch.randn_like(x));
         }
     }
 
@@ -121,9 +119,7 @@ class KernelTileTest extends ScopedTest {
 
     private static Program pointwise(DType dtype, Device device) {
         Tensor x = torch.randn(new long[] {5000}, device.options(dtype));
-        return FusionPasses.fuse(
-                Recorder.record(in -> new Tensor[] {in[0].exp().mul(in[0])}, Map.of(), new AtomicReference<>(), x),
-                device);
+        return FusionPasses.fuse(Recorder.record(in -> new Tensor[] {in[0].exp().mul(in[0])}, x), device);
     }
 
     /** Returns positive random inputs of a kernel. */

@@ -9,8 +9,6 @@ import cs336.compile.trace.TensorFunction;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -30,7 +28,7 @@ class LongProgramTest {
     }
 
     private static Program fused(int softmaxes, Tensor x) {
-        Program recorded = Recorder.record(softmaxes(softmaxes), Map.of(), new AtomicReference<>(), x);
+        Program recorded = Recorder.record(softmaxes(softmaxes), x);
         return FusionPasses.fuse(recorded, Device.cpu());
     }
 

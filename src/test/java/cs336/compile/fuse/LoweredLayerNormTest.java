@@ -16,8 +16,6 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
@@ -79,7 +77,7 @@ class LoweredLayerNormTest extends ScopedTest {
         TensorFunction function = bothPasses(isAffine, normalizedDims);
         Tensor[] doubles = Arrays.stream(in).map(x -> x.to(ScalarType.Double)).toArray(Tensor[]::new);
         Tensor[] exact = function.apply(doubles);
-        Program recorded = Recorder.record(function, Map.of(), new AtomicReference<>(), in);
+        Program recorded = Recorder.record(function, in);
         // On the CPU, PyTorch rounds the statistics of bf16 inputs to bf16.
         double bound = dtype.bytes() < Float.BYTES ? 8e-3 : dtype == DType.FLOAT64 ? 1e-13 : 5e-6;
         FusionPasses.stages(recorded, device).forEach((stage, program) -> {
@@ -116,14 +114,14 @@ class LoweredLayerNormTest extends ScopedTest {
     @Test
     void aNormOfOneRowWithoutLeadingDimensionsStaysACallInTheBackwardPass() {
         Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, true, 1, 48);
-        Program recorded = Recorder.record(bothPasses(true, 1), Map.of(), new AtomicReference<>(), in);
+        Program recorded = Recorder.record(bothPasses(true, 1), in);
         assertTrue(FusionPasses.prepare(recorded, Device.cpu()).toString().contains("native_layer_norm_backward"));
     }
 
     @Test
     void oneKernelPerPassSavesTwoNumbersPerRow() {
         Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, true, 1, 7, 48);
-        Program joint = Recorder.record(bothPasses(true, 1), Map.of(), new AtomicReference<>(), in);
+        Program joint = Recorder.record(bothPasses(true, 1), in);
         Partition parts = Partition.of(FusionPasses.prepare(joint, Device.cpu()), 3, 1)
                 .orElseThrow()
                 .fused(Device.cpu());

@@ -16,7 +16,6 @@ import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -47,7 +46,7 @@ class LoweredOperatorsTest extends ScopedTest {
      */
     private static void assertComputes(TensorFunction function, Tensor... inputs) {
         Tensor[] expected = function.apply(inputs);
-        Program recorded = Recorder.record(function, Map.of(), new AtomicReference<>(), inputs);
+        Program recorded = Recorder.record(function, inputs);
         Map<String, Program> stages = FusionPasses.stages(recorded, Device.cpu());
         stages.forEach((stage, program) -> {
             Tensor[] got = new Interpreter(program).run(inputs);

@@ -56,7 +56,7 @@ class PartitionTest extends ScopedTest {
     private static Optional<Partition> partition(TensorFunction function, boolean fuse, Tensor... inputs) {
         Tensor[] all = Arrays.copyOf(inputs, inputs.length + 1);
         all[inputs.length] = torch.ones_like(function.apply(inputs)[0]).contiguous();
-        Program joint = Recorder.record(withBackward(function, inputs.length), Map.of(), new AtomicReference<>(), all);
+        Program joint = Recorder.record(withBackward(function, inputs.length), all);
         Optional<Partition> parts = Partition.of(FusionPasses.prepare(joint, CPU), inputs.length, 1);
         return fuse ? parts.map(p -> p.fused(CPU)) : parts;
     }

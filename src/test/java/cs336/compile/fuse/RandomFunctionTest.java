@@ -9,8 +9,6 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Torch;
-import java.util.Map;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -37,8 +35,7 @@ class RandomFunctionTest {
                     var noGrad = NoGrad.open()) {
                 Torch.seed(seed);
                 var function = new RandomFunction(seed);
-                Program recorded =
-                        Recorder.record(function, Map.of(), new AtomicReference<>(), function.inputs(device));
+                Program recorded = Recorder.record(function, function.inputs(device));
                 Tensor[] inputs = function.inputs(device);
                 Tensor[] expected = function.apply(inputs);
                 for (var stage : FusionPasses.stages(recorded, device).entrySet()) {
