@@ -63,15 +63,15 @@ public final class Compiled implements AutoCloseable {
 
     private final TensorFunction function;
     private final List<Tensor> parameters;
-    private final FusionExtent extent;
+    private final boolean keepsAttention;
     private final boolean graphed;
     private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
     private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
 
-    private Compiled(TensorFunction function, List<Tensor> parameters, FusionExtent extent, boolean graphed) {
+    private Compiled(TensorFunction function, List<Tensor> parameters, boolean keepsAttention, boolean graphed) {
         this.function = function;
         this.parameters = List.copyOf(parameters);
-        this.extent = extent;
+        this.keepsAttention = keepsAttention;
         this.graphed = graphed;
     }
 
@@ -87,7 +87,7 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters, FusionExtent.ALL, false);
+        return new Compiled(function, parameters, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -100,15 +100,7 @@ public final class Compiled implements AutoCloseable {
      * that has a kernel for it.
      */
     public Compiled keepAttention() {
-        return new Compiled(function, parameters, FusionExtent.KEEP_ATTENTION, graphed);
-    }
-
-    /**
-     * Returns a version that runs the recorded operators without fusing them. Its results equal the function's bit for
-     * bit.
-     */
-    public Compiled withoutFusion() {
-        return new Compiled(function, parameters, FusionExtent.NONE, graphed);
+        return new Compiled(function, parameters, true, graphed);
     }
 
     /**
@@ -116,7 +108,7 @@ public final class Compiled implements AutoCloseable {
      * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
-        return new Compiled(function, parameters, extent, true);
+        return new Compiled(function, parameters, keepsAttention, true);
     }
 
     /**
@@ -143,7 +135,7 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 program = CompiledProgram.record(
-                        function, guard.device(), extent, Map.of(), MasterWeights.NONE, ofRecording, inputs);
+                        function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, ofRecording, inputs);
                 programs.put(guard, program);
             }
             boolean isGraph = graphed && guard.device().isCuda();
@@ -164,7 +156,7 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 program = DifferentiableProgram.record(
-                        function, guard.device(), extent, parameters.size(), ofRecording, withParameters);
+                        function, guard.device(), keepsAttention, parameters.size(), ofRecording, withParameters);
                 differentiable.put(guard, program);
             }
             Tensor[] outputs = ofRecording.get();

@@ -89,7 +89,8 @@ public final class CompiledStep implements AutoCloseable {
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
-    private FusionExtent extent = FusionExtent.NONE;
+    private boolean isFused;
+    private boolean keepsAttention;
     private int lossRows; // 0 for all
     private boolean closed;
 
@@ -222,13 +223,15 @@ public final class CompiledStep implements AutoCloseable {
      * {@code grad()}.
      */
     public CompiledStep fuse() {
-        extent = FusionExtent.ALL;
+        isFused = true;
+        keepsAttention = false;
         return this;
     }
 
     /** Fuses like {@link #fuse}, but plain attention still stores its scores. */
     public CompiledStep fuseKeepingAttention() {
-        extent = FusionExtent.KEEP_ATTENTION;
+        isFused = true;
+        keepsAttention = true;
         return this;
     }
 
@@ -352,7 +355,7 @@ public final class CompiledStep implements AutoCloseable {
     private void update() {
         try (var scope = MemoryScope.open()) {
             boolean clips = maxNorm < Double.POSITIVE_INFINITY;
-            if (clips && extent != FusionExtent.NONE && masterWeights != null && precision != Precision.FP16) {
+            if (clips && isFused && masterWeights != null && precision != Precision.FP16) {
                 Tensor norm = GradientClipping.norm(parameters);
                 masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
                 return;
@@ -514,7 +517,7 @@ public final class CompiledStep implements AutoCloseable {
         }
 
         private void compute(GradientConsumer consumer) {
-            if (extent == FusionExtent.NONE) {
+            if (!isFused) {
                 computePlain();
                 consumer.ready(allIndices());
             } else if (program == null) {
@@ -554,7 +557,7 @@ public final class CompiledStep implements AutoCloseable {
                     program = CompiledProgram.record(
                             CompiledStep.this::lossAndGradients,
                             device,
-                            extent,
+                            keepsAttention,
                             optimizer.parameters(),
                             masterWeights == null ? MasterWeights.NONE : masterWeights,
                             ofThisRun,
@@ -604,7 +607,7 @@ public final class CompiledStep implements AutoCloseable {
                 firstGraph.record(() -> countCollectives = ddp.group().recordInGraph(() -> compute(consumer)));
                 gradients = attached();
                 graphs = List.of(firstGraph);
-            } else if (extent == FusionExtent.NONE) {
+            } else if (!isFused) {
                 firstGraph.record(this::computePlain);
                 gradients = attached();
                 graphs = List.of(firstGraph);

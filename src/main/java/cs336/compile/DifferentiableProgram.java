@@ -59,7 +59,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     /**
      * Records both passes of a function.
      *
-     * @param extent extent of the fusion on a GPU
+     * @param keepsAttention whether plain attention still stores its scores
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
      * @param results receives the outputs of the function, in the caller's memory scope, if this method returns empty
@@ -69,7 +69,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     static Optional<DifferentiableProgram> record(
             TensorFunction function,
             Device device,
-            FusionExtent extent,
+            boolean keepsAttention,
             int parameters,
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
@@ -109,14 +109,13 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             TensorFunction both = given -> bothPasses(function, own, inputs, isTrainable, given);
             Program joint = Recorder.record(both, Map.of(), new AtomicReference<>(), all.toArray(new Tensor[0]));
             requireNoOtherGradient(joint);
-            boolean generates = extent != FusionExtent.NONE && device.isCuda();
-            Program prepared = generates
-                    ? FusionPasses.prepare(extent.ofAttention(joint, device), device)
+            Program prepared = device.isCuda()
+                    ? FusionPasses.prepare(keepsAttention ? joint : FusionPasses.fuseAttention(joint, device), device)
                     : FusionPasses.simplify(joint);
             Optional<DifferentiableProgram> program = Partition.of(prepared, inputs.length, plain.length)
                     .map(parts -> new DifferentiableProgram(
                             joint,
-                            generates ? parts.fused(device) : parts,
+                            device.isCuda() ? parts.fused(device) : parts,
                             plain.length,
                             isTrainable,
                             gradOutputs,
