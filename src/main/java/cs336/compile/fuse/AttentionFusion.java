@@ -278,7 +278,7 @@ final class AttentionFusion {
             int start = producers.get(output.output());
             View narrow = q.layout().dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
-            List<View> outputs = call(start, softmax.source(), found.get().forward(), inputs);
+            List<View> outputs = call(start, found.get().forward(), inputs);
             move(output, outputs.get(0));
             if (gradP == null) {
                 return;
@@ -287,7 +287,7 @@ final class AttentionFusion {
             inputs.add(dO);
             int first = producers.get(gradP.output());
             first = gradV == null ? first : Math.min(first, producers.get(gradV.output()));
-            List<View> gradients = call(first, softmax.source(), found.get().backward(), inputs);
+            List<View> gradients = call(first, found.get().backward(), inputs);
             move(scaledGradQ, gradients.get(0));
             move(gradK, transposed(gradients.get(1)));
             move(gradV, gradients.get(2));
@@ -440,14 +440,13 @@ final class AttentionFusion {
         inserted.computeIfAbsent(before, i -> new ArrayList<>()).add(operation);
     }
 
-    private List<View> call(int before, String source, JavaOperator operator, List<View> inputs) {
+    private List<View> call(int before, JavaOperator operator, List<View> inputs) {
         List<Layout> layouts = inputs.stream().map(View::layout).toList();
-        List<ProgramValue> values =
-                results.computeIfAbsent(new CallLayouts(operator, layouts), this::resultsOf).stream()
-                        .map(this::newValue)
-                        .toList();
-        insert(before, new Operation(new CallInJava(operator), List.copyOf(inputs), values, List.of(), null, source));
-        return values.stream().map(View::new).toList();
+        ProgramValue[] values = results.computeIfAbsent(new CallLayouts(operator, layouts), this::resultsOf).stream()
+                .map(this::newValue)
+                .toArray(ProgramValue[]::new);
+        insert(before, Operation.of(new CallInJava(operator), inputs, values));
+        return Arrays.stream(values).map(View::new).toList();
     }
 
     /** Runs an operator on zeros to determine the layouts of its results. */

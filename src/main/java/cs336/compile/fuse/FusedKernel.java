@@ -1,7 +1,6 @@
 package cs336.compile.fuse;
 
 import cs336.compile.fuse.KernelEmitter.EmittedKernel;
-import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Layout;
@@ -72,13 +71,8 @@ final class FusedKernel implements Operator {
      */
     static Operation of(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
         var kernel = new FusedKernel(group, concatenations, outputs, device);
-        return new Operation(
-                kernel,
-                kernel.inputs.stream().<Argument>map(View::new).toList(),
-                outputs,
-                List.of(),
-                null,
-                group.members().get(0).source());
+        List<View> inputs = kernel.inputs.stream().map(View::new).toList();
+        return Operation.of(kernel, inputs, outputs.toArray(ProgramValue[]::new));
     }
 
     FusionGroup group() {

@@ -261,8 +261,7 @@ final class Fusion {
         ProgramValue value =
                 new ProgramValue(size, load.value() + "r" + size, load.value().layout());
         size++;
-        Operation copy = new Operation(
-                original.operator(), original.arguments(), List.of(value), List.of(), null, original.source());
+        Operation copy = Operation.of(original.operator(), original.arguments(), value);
         int first = 0;
         while (group.members().get(first).reads().stream().noneMatch(view -> view.value() == load.value())) {
             first++;

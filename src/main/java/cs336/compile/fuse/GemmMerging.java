@@ -305,12 +305,7 @@ final class GemmMerging {
         replacements.put(
                 first,
                 List.of(new Operation(
-                        first.operator(),
-                        List.of(left, right),
-                        List.of(merged),
-                        List.of(),
-                        first.keys(),
-                        first.source())));
+                        first.operator(), List.of(left, right), List.of(merged), List.of(), first.keys())));
         return merged;
     }
 

@@ -164,7 +164,7 @@ public final class Recorder implements OperatorListener {
             outputs.add(isNew ? newValue("%" + size, result, operator) : null);
         }
         if (!overwrites.isEmpty() || outputs.stream().anyMatch(value -> value != null)) {
-            operations.add(new Operation(operator, arguments, outputs, overwrites, keys, source()));
+            operations.add(new Operation(operator, arguments, outputs, overwrites, keys));
         }
     }
 
