@@ -59,7 +59,7 @@ final class Fusion {
     private final Map<ProgramValue, Node> producers = new HashMap<>();
     private final Map<ProgramValue, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
     private final Map<ProgramValue, Integer> loads = new HashMap<>(); // the number of groups that load a value
-    private final Set<ProgramValue> overwritten = new HashSet<>();
+    private final Set<ProgramValue> overwritten;
     private final Set<ProgramValue> results; // values that the program returns
     private final Map<ProgramValue, Operation> destinations; // the concatenation that a value is computed for
     private final Map<Operation, List<Node>> nodesOfDestination = new HashMap<>();
@@ -71,8 +71,7 @@ final class Fusion {
         this.device = device;
         size = program.size();
         results = program.returned();
-        program.operations()
-                .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
+        overwritten = Simplification.overwritten(program);
         destinations = destinations(program);
     }
 
@@ -243,8 +242,7 @@ final class Fusion {
         Operation original = producer.group.members().get(producer.group.indexOf(load.value()));
         FusionGroup group = reader.group;
         boolean isCopyable = original.operator() instanceof PointwiseOperator
-                && original.reads().stream()
-                        .noneMatch(view -> overwritten.contains(view.value().root()))
+                && original.reads().stream().noneMatch(view -> overwritten.contains(view.value()))
                 && group.canUse(original, load.value());
         if (!isCopyable) {
             return false;

@@ -67,18 +67,11 @@ final class Simplification {
         return rewritten(
                 program,
                 operation -> {
-                    View from = castSource(operation);
-                    if (from != null) {
-                        ProgramValue out = operation.output();
-                        boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
-                        if (stable && sameStrides(from.layout(), out.layout())) {
-                            if (from.layout().dtype() == out.layout().dtype()) {
-                                copies.put(out, from);
-                            } else if (isExact(
-                                    from.layout().dtype(), out.layout().dtype())) {
-                                widened.put(out, from);
-                            }
-                        }
+                    View from = castSource(operation, overwritten);
+                    if (from != null && from.layout().dtype() == dtypeOf(operation)) {
+                        copies.put(operation.output(), from);
+                    } else if (from != null && isExact(from.layout().dtype(), dtypeOf(operation))) {
+                        widened.put(operation.output(), from);
                     }
                 },
                 (operation, view) -> {
@@ -147,15 +140,9 @@ final class Simplification {
         Set<ProgramValue> overwritten = overwritten(program);
         Map<ProgramValue, ProgramValue> casts = new LinkedHashMap<>(); // results, with the parameters that are cast
         for (Operation operation : program.operations()) {
-            View from = castSource(operation);
-            ProgramValue out = from == null ? null : operation.output();
-            if (from != null
-                    && program.constants().containsKey(from.value())
-                    && !overwritten.contains(from.value())
-                    && !overwritten.contains(out)
-                    && from.isWhole()
-                    && sameStrides(from.layout(), out.layout())) {
-                casts.put(out, from.value());
+            View from = castSource(operation, overwritten);
+            if (from != null && program.constants().containsKey(from.value()) && from.isWhole()) {
+                casts.put(operation.output(), from.value());
             }
         }
         List<List<ProgramValue>> sets = new ArrayList<>(GemmMerging.weightsOfCommonInputs(program));
@@ -182,27 +169,34 @@ final class Simplification {
 
     /** Removes casts of outputs to a dtype of higher precision, so that these outputs keep their dtype. */
     static Program withNarrowOutputs(Program program) {
+        Set<ProgramValue> overwritten = overwritten(program);
         Map<ProgramValue, View> widened = new HashMap<>();
         for (Operation operation : program.operations()) {
-            View from = castSource(operation);
-            if (from != null && isWidening(from, operation.output())) {
+            View from = castSource(operation, overwritten);
+            if (from != null && isExact(from.layout().dtype(), dtypeOf(operation))) {
                 widened.put(operation.output(), from);
             }
         }
-        overwritten(program).forEach(value -> {
-            widened.remove(value);
-            widened.values().removeIf(view -> view.value() == value);
-        });
         return withoutDeadOperations(program.withOutputs(
                 output -> output.isWhole() ? widened.getOrDefault(output.value(), output) : output));
     }
 
-    /** Returns the argument of a cast, or null if the operation is not a cast. */
-    private static View castSource(Operation operation) {
+    /**
+     * Returns the argument of a cast or copy, or null if the operation is none, changes the strides, or reads or
+     * computes a value that is overwritten later.
+     */
+    private static View castSource(Operation operation, Set<ProgramValue> overwritten) {
         return PointwiseOperator.applies(PointwiseFunction.CAST, operation)
                         && operation.arguments().get(0) instanceof View from
+                        && sameStrides(from.layout(), operation.output().layout())
+                        && !overwritten.contains(from.value())
+                        && !overwritten.contains(operation.output())
                 ? from
                 : null;
+    }
+
+    private static DType dtypeOf(Operation operation) {
+        return operation.output().layout().dtype();
     }
 
     private interface ViewReplacement {
@@ -258,11 +252,6 @@ final class Simplification {
             }
         }
         return true;
-    }
-
-    private static boolean isWidening(View from, ProgramValue to) {
-        return sameStrides(from.layout(), to.layout())
-                && isExact(from.layout().dtype(), to.layout().dtype());
     }
 
     private static boolean isExact(DType from, DType to) {
