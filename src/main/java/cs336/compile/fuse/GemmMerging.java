@@ -108,9 +108,9 @@ final class GemmMerging {
     }
 
     private Program run() {
-        withCommon(program, LEFT, RIGHT).values().forEach(this::mergeProjections);
+        withCommon(program, LEFT, RIGHT).values().forEach(gemms -> merge(gemms, LEFT));
         mergeSums();
-        withCommon(program, RIGHT, LEFT).values().forEach(this::mergeWeightGradients);
+        withCommon(program, RIGHT, LEFT).values().forEach(gemms -> merge(gemms, RIGHT));
         if (replacements.isEmpty()) {
             return program;
         }
@@ -185,47 +185,39 @@ final class GemmMerging {
 
     // ---- merging
 
-    /** Merges X · Wᵢᵀ for all i. */
-    private void mergeProjections(List<Operation> gemms) {
-        List<View> weights =
-                gemms.stream().map(gemm -> transposed(operand(gemm, RIGHT))).toList();
-        boolean areMovable = gemms.stream()
-                .allMatch(gemm -> !replacements.containsKey(gemm)
-                        && !returned.contains(gemm.output())
-                        && isMovable(gemm.output(), gemm.output().layout().shape()[1]));
-        AdjacentMatrices all = areMovable ? adjacent(weights, ROWS) : null;
+    /** Merges X · Wᵢᵀ for all i, with the common operand on the left, or Gᵢᵀ · X, with it on the right. */
+    private void merge(List<Operation> gemms, int common) {
+        boolean isLeft = common == LEFT;
+        List<View> others = gemms.stream()
+                .map(gemm -> transposed(operand(gemm, 1 - common)))
+                .toList();
+        boolean areMergeable = gemms.stream()
+                .allMatch(gemm -> !replacements.containsKey(gemm) && (isLeft ? isColumnBlock(gemm) : isAligned(gemm)));
+        AdjacentMatrices all = areMergeable ? adjacent(others, isLeft ? ROWS : COLUMNS) : null;
         if (all == null) {
             return;
         }
-        View x = operand(gemms.get(0), LEFT);
-        ProgramValue merged = replace(
-                gemms,
-                x,
-                transposed(all.whole),
-                x.layout().shape()[0],
-                all.whole.layout().shape()[0]);
-        place(inOrder(gemms, weights, all.parts), merged, COLUMNS);
+        View x = operand(gemms.get(0), common);
+        View whole = transposed(all.whole);
+        ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
+        List<Operation> ordered = inOrder(gemms, others, all.parts);
+        List<Layout> layouts =
+                ordered.stream().map(gemm -> gemm.output().layout()).toList();
+        List<MatrixPart> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, layouts);
+        for (int i = 0; i < places.size(); i++) {
+            parts.put(ordered.get(i).output(), places.get(i));
+        }
     }
 
-    /** Merges Gᵢᵀ · X for all i. */
-    private void mergeWeightGradients(List<Operation> gemms) {
-        List<View> gradients =
-                gemms.stream().map(gemm -> transposed(operand(gemm, LEFT))).toList();
-        boolean areAligned = gemms.stream()
-                .allMatch(gemm -> !replacements.containsKey(gemm)
-                        && gemm.output().layout().bytes() % KernelEmitter.ACCESS_BYTES == 0);
-        AdjacentMatrices all = areAligned ? adjacent(gradients, COLUMNS) : null;
-        if (all == null) {
-            return;
-        }
-        View x = operand(gemms.get(0), RIGHT);
-        ProgramValue merged = replace(
-                gemms,
-                transposed(all.whole),
-                x,
-                all.whole.layout().shape()[1],
-                x.layout().shape()[1]);
-        place(inOrder(gemms, gradients, all.parts), merged, ROWS);
+    /** Returns whether the result can be columns of a wider matrix. */
+    private boolean isColumnBlock(Operation gemm) {
+        ProgramValue result = gemm.output();
+        return !returned.contains(result) && isMovable(result, result.layout().shape()[1]);
+    }
+
+    /** Returns whether a result can follow this one in memory. */
+    private static boolean isAligned(Operation gemm) {
+        return gemm.output().layout().bytes() % KernelEmitter.ACCESS_BYTES == 0;
     }
 
     private void mergeSums() {
@@ -257,10 +249,9 @@ final class GemmMerging {
         if (all == null) {
             return;
         }
-        Layout like = gemms.get(0).output().layout();
-        ProgramValue merged = replace(gemms, all.whole, allWeights.whole, like.shape()[0], like.shape()[1]);
+        ProgramValue merged = replace(gemms, all.whole, allWeights.whole);
         Layout sum = root.output().layout();
-        var asSum = new View(merged, new Layout(like.dtype(), sum.shape(), sum.strides(), 0, false));
+        var asSum = new View(merged, new Layout(merged.layout().dtype(), sum.shape(), sum.strides(), 0, false));
         replacements.put(root, List.of(PointwiseOperator.cast(asSum, root.output(), device)));
     }
 
@@ -298,24 +289,16 @@ final class GemmMerging {
     }
 
     /** Replaces several matrix multiplications by one. */
-    private ProgramValue replace(List<Operation> gemms, View left, View right, long rows, long columns) {
+    private ProgramValue replace(List<Operation> gemms, View left, View right) {
         Operation first = gemms.get(0);
-        ProgramValue merged = newValue(Layout.contiguous(first.output().layout().dtype(), new long[] {rows, columns}));
+        long[] shape = {left.layout().shape()[0], right.layout().shape()[1]};
+        ProgramValue merged = newValue(Layout.contiguous(first.output().layout().dtype(), shape));
         gemms.forEach(gemm -> replacements.put(gemm, List.of()));
         replacements.put(
                 first,
                 List.of(new Operation(
                         first.operator(), List.of(left, right), List.of(merged), List.of(), first.keys())));
         return merged;
-    }
-
-    private void place(List<Operation> gemms, ProgramValue merged, int dim) {
-        List<Layout> layouts =
-                gemms.stream().map(gemm -> gemm.output().layout()).toList();
-        List<MatrixPart> places = new Concatenation(dim).parts(merged, layouts);
-        for (int i = 0; i < places.size(); i++) {
-            parts.put(gemms.get(i).output(), places.get(i));
-        }
     }
 
     /** Returns a list permuted as {@code ordered} permutes the keys. */
