@@ -48,7 +48,7 @@ record Access(List<Digit> digits, long offset) {
     static Access ofOutput(Operation operation) {
         Layout out = operation.output().layout();
         if (operation.operator() instanceof ReductionOperator reduction) {
-            out = reduction.withReducedDims(out, operation.input().layout().shape().length);
+            out = reduction.withReducedDims(out, operation.input().shape().length);
         }
         return of(out, iterationOrder(operation));
     }

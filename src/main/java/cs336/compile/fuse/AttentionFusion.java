@@ -131,7 +131,7 @@ final class AttentionFusion {
         PlainAttentionMatch(Operation softmax) {
             this.softmax = softmax;
             scores = (View) softmax.arguments().get(0);
-            long[] shape = scores.layout().shape();
+            long[] shape = scores.shape();
             int rank = shape.length;
             lead = rank == 3 || rank == 4 ? Arrays.copyOf(shape, rank - 2) : NO_LEAD;
             queries = rank < 2 ? 0 : shape[rank - 2];
@@ -176,10 +176,7 @@ final class AttentionFusion {
             q = composed(scaled, mul.output().layout(), (View) mul.arguments().get(0));
             k = transposed(source(withLead((View) gemm.arguments().get(1)), false));
             scale = PointwiseOperator.number(mul.arguments().get(1));
-            return q != null
-                    && scale == 1 / Math.sqrt(last(q))
-                    && q.layout().dtype().isFloatingPoint()
-                    && last(k) == last(q);
+            return q != null && scale == 1 / Math.sqrt(last(q)) && q.dtype().isFloatingPoint() && last(k) == last(q);
         }
 
         /** Matches the readers of the probabilities: the output, and the backward pass if there is one. */
@@ -205,8 +202,7 @@ final class AttentionFusion {
             }
             v = source(withLead((View) output.arguments().get(1)), false);
             boolean isForwardOnly = gradS == null && gradV == null;
-            return Arrays.equals(v.layout().shape(), k.layout().shape())
-                    && (isForwardOnly || gradS != null && matchesBackward(p, gradS));
+            return Arrays.equals(v.shape(), k.shape()) && (isForwardOnly || gradS != null && matchesBackward(p, gradS));
         }
 
         private boolean matchesBackward(ProgramValue p, Operation gradS) {
@@ -232,9 +228,7 @@ final class AttentionFusion {
                     scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
                     boolean isGradQ = is(scaledGradQ, "mul.Scalar")
                             && PointwiseOperator.number(scaledGradQ.arguments().get(1)) == scale
-                            && isWhole(
-                                    (View) scaledGradQ.arguments().get(0),
-                                    q.layout().shape())
+                            && isWhole((View) scaledGradQ.arguments().get(0), q.shape())
                             && same(k, source(withLead((View) use.arguments().get(1)), false));
                     if (!isGradQ) {
                         return false;
@@ -270,13 +264,13 @@ final class AttentionFusion {
         }
 
         private void emit() {
-            DType dtype = scaledQ.layout().dtype();
+            DType dtype = scaledQ.dtype();
             Optional<FusedAttentionPasses> found = passes(dtype);
             if (found.isEmpty()) {
                 return;
             }
             int start = producers.get(output.output());
-            View narrow = q.layout().dtype() == dtype ? q : cast(start, dtype);
+            View narrow = q.dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
             List<View> outputs = call(start, found.get().forward(), inputs);
             move(output, outputs.get(0));
@@ -295,8 +289,7 @@ final class AttentionFusion {
 
         private Optional<FusedAttentionPasses> passes(DType dtype) {
             try (var scope = MemoryScope.open()) {
-                return FusedAttention.find(
-                        example(Layout.contiguous(dtype, q.layout().shape())), isCausal);
+                return FusedAttention.find(example(Layout.contiguous(dtype, q.shape())), isCausal);
             }
         }
 
@@ -338,7 +331,7 @@ final class AttentionFusion {
 
         /** Returns whether the program computes a mask from numbers, which is 0 for keys j ≤ i and −∞ elsewhere. */
         private boolean isCausalMask(View mask, Operation reader) {
-            if (!Arrays.equals(mask.layout().shape(), new long[] {queries, keys})) {
+            if (!Arrays.equals(mask.shape(), new long[] {queries, keys})) {
                 return false;
             }
             int end = producers.get(reader.creates().get(0));
@@ -378,19 +371,15 @@ final class AttentionFusion {
     private static boolean isCopy(Operation operation) {
         return is(operation, "clone")
                 || is(operation, "_to_copy")
-                        && dtypeOf(operation) != operation.input().layout().dtype();
-    }
-
-    private static DType dtypeOf(Operation operation) {
-        return operation.output().layout().dtype();
+                        && operation.output().dtype() != operation.input().dtype();
     }
 
     /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
     private View beforeCasts(View view) {
         Operation copy = producer(view);
         boolean isCast = isCopy(copy)
-                && isWhole(view, view.layout().shape())
-                && isWhole(copy.input(), copy.input().layout().shape());
+                && isWhole(view, view.shape())
+                && isWhole(copy.input(), copy.input().shape());
         return isCast ? beforeCasts(copy.input()) : view;
     }
 
@@ -404,7 +393,7 @@ final class AttentionFusion {
             Operation reader = program.operations().get(i);
             boolean isCast = isCopy(reader)
                     && reader.output().layout().isContiguous()
-                    && isWhole(reader.input(), reader.input().layout().shape());
+                    && isWhole(reader.input(), reader.input().shape());
             if (isCast) {
                 uses.addAll(uses(reader.output()));
             } else {
@@ -471,8 +460,7 @@ final class AttentionFusion {
             return;
         }
         ProgramValue old = result.output();
-        ProgramValue copy =
-                newValue(Layout.contiguous(old.layout().dtype(), source.layout().shape()));
+        ProgramValue copy = newValue(Layout.contiguous(old.dtype(), source.shape()));
         insert(producers.get(old), PointwiseOperator.cast(source, copy, device));
         moved.put(old, new MovedResult(copy, source));
     }
@@ -499,8 +487,8 @@ final class AttentionFusion {
 
     private View ofSource(View view) {
         MovedResult result = moved.get(view.value());
-        boolean isSameType = result != null
-                && result.copy().layout().dtype() == result.source().layout().dtype();
+        boolean isSameType =
+                result != null && result.copy().dtype() == result.source().dtype();
         View read = isSameType ? composed(view, result.copy().layout(), result.source()) : null;
         return read == null ? ofCopy(view) : read;
     }
@@ -508,7 +496,7 @@ final class AttentionFusion {
     // ---- layouts
 
     private static long last(View view) {
-        long[] shape = view.layout().shape();
+        long[] shape = view.shape();
         return shape[shape.length - 1];
     }
 
@@ -536,7 +524,7 @@ final class AttentionFusion {
     }
 
     private static View transposed(View view) {
-        int rank = view.layout().shape().length;
+        int rank = view.shape().length;
         int[] order = new int[rank];
         Arrays.setAll(order, i -> i < rank - 2 ? i : 2 * rank - 3 - i);
         return new View(view.value(), view.layout().permuted(order));
@@ -545,7 +533,7 @@ final class AttentionFusion {
     private static boolean same(View a, View b) {
         return a.value() == b.value()
                 && a.layout().offset() == b.layout().offset()
-                && a.layout().dtype() == b.layout().dtype()
+                && a.dtype() == b.dtype()
                 && Simplification.sameStrides(a.layout(), b.layout());
     }
 

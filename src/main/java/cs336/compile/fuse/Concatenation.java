@@ -59,7 +59,7 @@ record Concatenation(int dim) implements Operator {
     /** Returns the positions of matrices with these layouts in the concatenated matrix. */
     List<MatrixPart> parts(ProgramValue whole, List<Layout> layouts) {
         List<MatrixPart> parts = new ArrayList<>();
-        long wholeRowLength = whole.layout().shape()[1];
+        long wholeRowLength = whole.shape()[1];
         long offset = whole.layout().offset();
         for (Layout layout : layouts) {
             parts.add(new MatrixPart(whole, offset, layout.shape()[1], wholeRowLength));

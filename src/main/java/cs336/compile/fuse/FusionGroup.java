@@ -213,7 +213,7 @@ final class FusionGroup {
                         && !access.isScalar()
                         && !access.isOncePerRow(columnsThen)
                         && counted.add(view);
-                bytes += isHeld ? columnsThen * view.layout().dtype().bytes() : 0;
+                bytes += isHeld ? columnsThen * view.dtype().bytes() : 0;
             }
             boolean isColumnSum = member.operator() instanceof ReductionOperator reduction
                     && !reduction.isOverRows(member.input().layout());

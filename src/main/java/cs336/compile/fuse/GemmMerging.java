@@ -212,7 +212,7 @@ final class GemmMerging {
     /** Returns whether the result can be columns of a wider matrix. */
     private boolean isColumnBlock(Operation gemm) {
         ProgramValue result = gemm.output();
-        return !returned.contains(result) && isMovable(result, result.layout().shape()[1]);
+        return !returned.contains(result) && isMovable(result, result.shape()[1]);
     }
 
     /** Returns whether a result can follow this one in memory. */
@@ -251,7 +251,7 @@ final class GemmMerging {
         }
         ProgramValue merged = replace(gemms, all.whole, allWeights.whole);
         Layout sum = root.output().layout();
-        var asSum = new View(merged, new Layout(merged.layout().dtype(), sum.shape(), sum.strides(), 0, false));
+        var asSum = new View(merged, new Layout(merged.dtype(), sum.shape(), sum.strides(), 0, false));
         replacements.put(root, List.of(PointwiseOperator.cast(asSum, root.output(), device)));
     }
 
@@ -272,8 +272,7 @@ final class GemmMerging {
             boolean isWhole = value.layout().isContiguous()
                     && term.layout().isContiguous()
                     && term.layout().elements() == value.layout().elements()
-                    && Arrays.equals(
-                            term.layout().shape(), sum.output().layout().shape());
+                    && Arrays.equals(term.shape(), sum.output().shape());
             if (!isOnlyTerm || !isWhole) {
                 return false;
             }
@@ -291,8 +290,8 @@ final class GemmMerging {
     /** Replaces several matrix multiplications by one. */
     private ProgramValue replace(List<Operation> gemms, View left, View right) {
         Operation first = gemms.get(0);
-        long[] shape = {left.layout().shape()[0], right.layout().shape()[1]};
-        ProgramValue merged = newValue(Layout.contiguous(first.output().layout().dtype(), shape));
+        long[] shape = {left.shape()[0], right.shape()[1]};
+        ProgramValue merged = newValue(Layout.contiguous(first.output().dtype(), shape));
         gemms.forEach(gemm -> replacements.put(gemm, List.of()));
         replacements.put(
                 first,
@@ -334,7 +333,7 @@ final class GemmMerging {
         for (View view : ordered) {
             if (address(view.value()) != end
                     || storage(view.value()) != storage(first.value())
-                    || view.layout().dtype() != first.layout().dtype()) {
+                    || view.dtype() != first.dtype()) {
                 return null;
             }
             end += view.layout().bytes();
@@ -371,8 +370,7 @@ final class GemmMerging {
                         && !returned.contains(view.value())
                         && !readOtherwise.contains(view.value())
                         && !parts.containsKey(view.value())
-                        && isMovable(
-                                view.value(), dim == COLUMNS ? view.layout().shape()[1] : 0));
+                        && isMovable(view.value(), dim == COLUMNS ? view.shape()[1] : 0));
         if (!areEqual || 2 * copied.size() >= ordered.size() || copied.size() > 0 && dim == ROWS) {
             return null;
         }
@@ -383,8 +381,7 @@ final class GemmMerging {
         for (int i = 0; i < ordered.size(); i++) {
             View view = ordered.get(i);
             if (copied.contains(view)) {
-                ProgramValue copy = newValue(
-                        Layout.contiguous(view.layout().dtype(), view.layout().shape()));
+                ProgramValue copy = newValue(Layout.contiguous(view.dtype(), view.shape()));
                 concatenations.add(PointwiseOperator.cast(view, copy, device));
                 sources.add(new View(copy));
             } else {

@@ -476,8 +476,7 @@ final class KernelEmitter {
     private Load loadOf(Operation member, View view) {
         Access access = Access.of(member, view);
         boolean isRow = FusionGroup.isPointwisePerRow(member, level(member));
-        return new Load(
-                view.value(), view.layout().dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
+        return new Load(view.value(), view.dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
     }
 
     /** Returns the index expression of an access at the current row and a column. */
@@ -513,7 +512,7 @@ final class KernelEmitter {
 
     /** Returns the position of an access's first element from that of the input. */
     private static long start(Load load) {
-        int reals = load.value.layout().dtype() == DType.COMPLEX64 ? 2 : 1;
+        int reals = load.value.dtype() == DType.COMPLEX64 ? 2 : 1;
         return load.access.offset() - reals * load.value.layout().offset();
     }
 
@@ -530,7 +529,7 @@ final class KernelEmitter {
             elements.addAll(needed(readers));
             emitMembers(inOrder(elements), indent);
             for (ElementStore store : stores) {
-                DType dtype = store.member.output().layout().dtype();
+                DType dtype = store.member.output().dtype();
                 String out = "out" + store.output + " + "
                         + (store.access.offset() == 0 ? "" : store.access.offset() + " + ");
                 String value = "v" + id(store.member);
@@ -686,7 +685,7 @@ final class KernelEmitter {
 
     /** Returns an expression rounded to the dtype of the member's output. */
     private String rounded(Operation member, String expression) {
-        DType out = member.output().layout().dtype();
+        DType out = member.output().dtype();
         return switch (out) {
             case BFLOAT16, FLOAT16 ->
                 "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", "
@@ -704,8 +703,7 @@ final class KernelEmitter {
     private String converted(Operation member, Argument argument, DType compute) {
         String operand = operand(member, argument);
         boolean isNumber = !(argument instanceof View);
-        DType dtype =
-                isNumber ? compute : inRegisters(((View) argument).layout().dtype());
+        DType dtype = isNumber ? compute : inRegisters(((View) argument).dtype());
         return dtype == compute ? operand : "(" + type(compute) + ")" + operand;
     }
 
@@ -771,7 +769,7 @@ final class KernelEmitter {
     }
 
     private static DType inRegisters(Operation member) {
-        return inRegisters(member.output().layout().dtype());
+        return inRegisters(member.output().dtype());
     }
 
     private static DType inRegisters(DType dtype) {
@@ -796,7 +794,7 @@ final class KernelEmitter {
     private String parameters(List<Operation> sums) {
         List<String> parameters = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
-            parameters.add("const " + type(inputs.get(i).layout().dtype()) + " *__restrict__ in" + i);
+            parameters.add("const " + type(inputs.get(i).dtype()) + " *__restrict__ in" + i);
         }
         if (!sums.isEmpty()) {
             parameters.add(partialParameters(sums));
@@ -820,7 +818,7 @@ final class KernelEmitter {
     }
 
     private String outputParameter(int i) {
-        return type(outputs.get(i).layout().dtype()) + " *__restrict__ out" + i;
+        return type(outputs.get(i).dtype()) + " *__restrict__ out" + i;
     }
 
     /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
@@ -831,7 +829,7 @@ final class KernelEmitter {
         }
         for (ProgramValue value : outputs) {
             boolean isPerElement = group.level(value) == Level.ELEMENT || group.level(value) == null;
-            widest = Math.max(widest, isPerElement ? value.layout().dtype().bytes() : 1);
+            widest = Math.max(widest, isPerElement ? value.dtype().bytes() : 1);
         }
         int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
         while (group.columns() % vector != 0) {

@@ -73,18 +73,18 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
      * are integers or booleans.
      */
     static DType computeType(Operation operation) {
-        DType out = operation.output().layout().dtype();
+        DType out = operation.output().dtype();
         if (isInteger(out) && operation.arguments().stream().allMatch(PointwiseOperator::isInteger)) {
             return DType.INT64;
         }
-        boolean wide = out == DType.FLOAT64
-                || operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.FLOAT64);
+        boolean wide =
+                out == DType.FLOAT64 || operation.reads().stream().anyMatch(view -> view.dtype() == DType.FLOAT64);
         return wide ? DType.FLOAT64 : DType.FLOAT32;
     }
 
     static boolean isInteger(Argument argument) {
         return argument instanceof View view
-                ? isInteger(view.layout().dtype())
+                ? isInteger(view.dtype())
                 : number(argument) == Math.rint(number(argument)) && Math.abs(number(argument)) <= MAX_EXACT;
     }
 

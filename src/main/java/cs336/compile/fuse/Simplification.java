@@ -46,7 +46,7 @@ final class Simplification {
                 boolean isNumber =
                         pointwise.function() == PointwiseFunction.CAST && arguments.get(0) instanceof Constant;
                 ProgramValue out = operation.output();
-                if (isNumber && out.layout().dtype() == DType.FLOAT32) {
+                if (isNumber && out.dtype() == DType.FLOAT32) {
                     known.put(out, (Constant) arguments.get(0));
                 }
             }
@@ -68,9 +68,10 @@ final class Simplification {
                 program,
                 operation -> {
                     View from = castSource(operation, overwritten);
-                    if (from != null && from.layout().dtype() == dtypeOf(operation)) {
+                    if (from != null && from.dtype() == operation.output().dtype()) {
                         copies.put(operation.output(), from);
-                    } else if (from != null && isExact(from.layout().dtype(), dtypeOf(operation))) {
+                    } else if (from != null
+                            && isExact(from.dtype(), operation.output().dtype())) {
                         widened.put(operation.output(), from);
                     }
                 },
@@ -152,7 +153,7 @@ final class Simplification {
         Map<ProgramValue, View> stored = new HashMap<>();
         int size = program.size();
         for (List<ProgramValue> set : sets) {
-            DType dtype = set.get(0).layout().dtype();
+            DType dtype = set.get(0).dtype();
             List<String> names =
                     set.stream().map(cast -> casts.get(cast).toString()).toList();
             List<Tensor> copies = set.stream().anyMatch(stored::containsKey) ? null : weights.copies(names, dtype);
@@ -173,7 +174,7 @@ final class Simplification {
         Map<ProgramValue, View> widened = new HashMap<>();
         for (Operation operation : program.operations()) {
             View from = castSource(operation, overwritten);
-            if (from != null && isExact(from.layout().dtype(), dtypeOf(operation))) {
+            if (from != null && isExact(from.dtype(), operation.output().dtype())) {
                 widened.put(operation.output(), from);
             }
         }
@@ -193,10 +194,6 @@ final class Simplification {
                         && !overwritten.contains(operation.output())
                 ? from
                 : null;
-    }
-
-    private static DType dtypeOf(Operation operation) {
-        return operation.output().layout().dtype();
     }
 
     private interface ViewReplacement {
@@ -237,7 +234,7 @@ final class Simplification {
         Layout want = view.layout();
         Layout have = from.layout();
         long offset = have.offset() + want.offset() - view.value().layout().offset();
-        DType dtype = view.value().layout().dtype() == want.dtype() ? have.dtype() : want.dtype();
+        DType dtype = view.value().dtype() == want.dtype() ? have.dtype() : want.dtype();
         var layout = new Layout(dtype, want.shape(), want.strides(), offset, want.conjugated());
         return through(copies, new View(from.value(), layout));
     }

@@ -1,5 +1,6 @@
 package cs336.compile.program;
 
+import cs336.torch.DType;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
@@ -18,6 +19,16 @@ public sealed interface Argument {
         /** Creates a view that reads a value in the value's own layout. */
         public View(ProgramValue value) {
             this(value, value.layout());
+        }
+
+        /** Returns the dtype of the view. */
+        public DType dtype() {
+            return layout.dtype();
+        }
+
+        /** Returns the sizes of the dimensions of the view. */
+        public long[] shape() {
+            return layout.shape();
         }
 
         /** Returns whether the view reads the value in the value's own layout. */

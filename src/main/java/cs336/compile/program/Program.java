@@ -76,7 +76,7 @@ public record Program(
         if (a == null || a.value().root() != b.value().root()) {
             return false;
         }
-        boolean haveSameUnit = a.layout().dtype() == b.layout().dtype();
+        boolean haveSameUnit = a.dtype() == b.dtype();
         return !haveSameUnit
                 || a.layout().offset() < b.layout().end()
                         && b.layout().offset() < a.layout().end();

@@ -227,9 +227,9 @@ public final class Recorder implements OperatorListener {
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
         }
         Layout layout = layout(tensor, user);
-        if (!isReadable(value.layout().dtype(), layout.dtype())) {
+        if (!isReadable(value.dtype(), layout.dtype())) {
             throw new UnrecordableException(
-                    "a view of " + value.layout().dtype() + " as " + layout.dtype() + " cannot be recorded", source());
+                    "a view of " + value.dtype() + " as " + layout.dtype() + " cannot be recorded", source());
         }
         return new View(value, layout);
     }
