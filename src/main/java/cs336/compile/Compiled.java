@@ -12,8 +12,6 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -46,14 +44,14 @@ public final class Compiled implements AutoCloseable {
      * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
-     * @param storages inputs that share a storage have the same number
+     * @param storages for each input, the index of the first one that shares memory with it
      * @param sharedParameters for each input, the index of the parameter that it shares memory with, or −1
      */
     private record Guard(
             List<Layout> layouts,
             List<Device> devices,
             List<Boolean> trainable,
-            List<Long> storages,
+            List<Integer> storages,
             List<Integer> sharedParameters,
             String autocast) {
         Device device() {
@@ -182,31 +180,25 @@ public final class Compiled implements AutoCloseable {
         List<Layout> layouts = new ArrayList<>();
         List<Device> devices = new ArrayList<>();
         List<Boolean> trainable = new ArrayList<>();
-        List<Long> storages = new ArrayList<>();
+        List<Integer> storages = new ArrayList<>();
         List<Integer> sharedParameters = new ArrayList<>();
-        Map<Long, Tensor> first = new HashMap<>();
         for (Tensor input : inputs) {
-            long storage = input.storage().unsafeGetStorageImpl().address();
-            Tensor earlier = first.putIfAbsent(storage, input);
-            long distance = earlier == null ? 0 : input.storage_offset() - earlier.storage_offset();
+            int first = indexOfAlias(input, List.of(inputs));
+            long distance = input.storage_offset() - inputs[first].storage_offset();
             layouts.add(Layout.of(input).withOffset(distance));
             devices.add(input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu());
             trainable.add(GradMode.is_enabled() && input.requires_grad());
-            storages.add(earlier == null ? first.size() - 1L : storages.get(indexOf(earlier, inputs)));
-            sharedParameters.add(indexOfShared(input));
+            storages.add(first);
+            sharedParameters.add(indexOfAlias(input, parameters));
         }
         parameters.forEach(parameter -> trainable.add(GradMode.is_enabled() && parameter.requires_grad()));
         return new Guard(layouts, devices, trainable, storages, sharedParameters, Autocast.state());
     }
 
-    private static int indexOf(Tensor tensor, Tensor... tensors) {
-        return Arrays.asList(tensors).indexOf(tensor);
-    }
-
-    /** Returns the index of the first parameter that shares memory with an input, or −1. */
-    private int indexOfShared(Tensor input) {
-        for (int i = 0; i < parameters.size(); i++) {
-            if (parameters.get(i).is_alias_of(input)) {
+    /** Returns the index of the first tensor that shares memory with an input, or −1. */
+    private static int indexOfAlias(Tensor input, List<Tensor> tensors) {
+        for (int i = 0; i < tensors.size(); i++) {
+            if (tensors.get(i).is_alias_of(input)) {
                 return i;
             }
         }

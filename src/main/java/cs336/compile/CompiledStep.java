@@ -565,22 +565,13 @@ public final class CompiledStep implements AutoCloseable {
                             targets);
                 }
                 Tensor[] results = ofThisRun.get();
-                stages = stagesOf(results);
+                int[] ofGradients = Arrays.copyOfRange(program.completions(), 1, results.length);
+                stages = GradientStage.of(program.operations(), ofGradients, buckets);
                 copyLoss(results[0]);
                 for (GradientStage stage : stages) {
-                    attach(stage, Arrays.copyOfRange(results, 1, results.length));
-                    consumer.ready(stage.parameters());
+                    deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));
                 }
             }
-        }
-
-        private List<GradientStage> stagesOf(Tensor... results) {
-            int[] completions = program.completions();
-            int[] ofGradients = new int[parameters.size()];
-            for (int i = 0; i < ofGradients.length; i++) {
-                ofGradients[i] = results[i + 1] == null ? -1 : completions[i + 1];
-            }
-            return GradientStage.of(program.operations(), ofGradients, buckets);
         }
 
         private void computeFused(GradientConsumer consumer) {
@@ -588,8 +579,7 @@ public final class CompiledStep implements AutoCloseable {
                     var run = program.start(inputs, targets)) {
                 for (GradientStage stage : stages) {
                     run.advance(stage.end());
-                    attach(stage, outputs(run, stage));
-                    consumer.ready(stage.parameters());
+                    deliver(stage, consumer, outputs(run, stage));
                 }
                 copyLoss(program.output(run, 0));
             }
@@ -603,17 +593,17 @@ public final class CompiledStep implements AutoCloseable {
         }
 
         private void record(GradientConsumer consumer) {
+            if (isFused && !collectivesInGraph) {
+                graphs = recordStages();
+                return;
+            }
             if (collectivesInGraph) {
                 firstGraph.record(() -> countCollectives = ddp.group().recordInGraph(() -> compute(consumer)));
-                gradients = attached();
-                graphs = List.of(firstGraph);
-            } else if (!isFused) {
-                firstGraph.record(this::computePlain);
-                gradients = attached();
-                graphs = List.of(firstGraph);
             } else {
-                graphs = recordStages();
+                firstGraph.record(this::computePlain);
             }
+            gradients = attached();
+            graphs = List.of(firstGraph);
         }
 
         private List<CudaGraph> recordStages() {
@@ -658,10 +648,15 @@ public final class CompiledStep implements AutoCloseable {
             }
             for (int i = 0; i < graphs.size(); i++) {
                 graphs.get(i).replay();
-                attach(stages.get(i), gradients);
-                consumer.ready(stages.get(i).parameters());
+                deliver(stages.get(i), consumer, gradients);
             }
             consumer.finish();
+        }
+
+        /** Attaches the gradients of a stage, and passes them on. */
+        private void deliver(GradientStage stage, GradientConsumer consumer, Tensor... ofParameters) {
+            attach(stage, ofParameters);
+            consumer.ready(stage.parameters());
         }
 
         /** Sets the gradients of the parameters of a stage; null leaves one undefined. */

@@ -84,7 +84,7 @@ public record Program(
 
     /**
      * Returns for each output the number of operations after which it is complete; 0 for an output that no operation
-     * computes, or that does not exist.
+     * computes, −1 for one that does not exist.
      */
     public int[] completions() {
         Map<ProgramValue, Integer> after = new HashMap<>();
@@ -94,7 +94,7 @@ public record Program(
             }
         }
         return outputs.stream()
-                .mapToInt(output -> output == null ? 0 : after.getOrDefault(output.value(), 0))
+                .mapToInt(output -> output == null ? -1 : after.getOrDefault(output.value(), 0))
                 .toArray();
     }
 
