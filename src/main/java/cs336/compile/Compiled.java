@@ -167,7 +167,8 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
-    private static Tensor[] escaped(MemoryScope scope, Tensor... outputs) {
+    /** Returns these tensors in the memory scope around a scope; null for one that does not exist. */
+    static Tensor[] escaped(MemoryScope scope, Tensor... outputs) {
         for (Tensor output : outputs) {
             if (output != null) {
                 scope.escape(output);

@@ -333,13 +333,12 @@ public final class CompiledStep implements AutoCloseable {
                     parameters.stream().filter(Tensor::requires_grad).toArray(Tensor[]::new);
             Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(trainable);
             Tensor[] results = new Tensor[1 + parameters.size()];
-            results[0] = scope.escape(value.detach());
+            results[0] = value.detach();
             int next = 0;
             for (int i = 0; i < parameters.size(); i++) {
-                Tensor gradient = parameters.get(i).requires_grad() ? gradients[next++] : null;
-                results[i + 1] = gradient == null ? null : scope.escape(gradient);
+                results[i + 1] = parameters.get(i).requires_grad() ? gradients[next++] : null;
             }
-            return results;
+            return Compiled.escaped(scope, results);
         }
     }
 
