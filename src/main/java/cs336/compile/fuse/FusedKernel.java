@@ -22,7 +22,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
-import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -38,7 +37,6 @@ final class FusedKernel implements Operator {
     private record ModuleKey(String source, Device device) {}
 
     private final FusionGroup group;
-    private final List<Operation> concatenations;
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
     private final Device device;
@@ -46,15 +44,13 @@ final class FusedKernel implements Operator {
     private EmittedKernel emitted;
     private boolean isSearched;
 
-    private FusedKernel(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
+    private FusedKernel(FusionGroup group, List<ProgramValue> outputs, Device device) {
         this.group = group;
-        this.concatenations = concatenations;
         this.device = device;
         this.outputs = outputs;
         inputs = group.inputs();
         List<View> results = outputs.stream().map(View::new).toList();
-        List<Operation> operations =
-                Stream.concat(group.members().stream(), concatenations.stream()).toList();
+        List<Operation> operations = group.operations();
         int size = operations.stream()
                 .flatMap(operation -> operation.creates().stream())
                 .mapToInt(ProgramValue::id)
@@ -64,13 +60,9 @@ final class FusedKernel implements Operator {
         members = new Interpreter(new Program(inputs, Map.of(), operations, results, size));
     }
 
-    /**
-     * Returns the operation that computes these values of a group.
-     *
-     * @param concatenations of results of the group, which are among the outputs
-     */
-    static Operation of(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
-        var kernel = new FusedKernel(group, concatenations, outputs, device);
+    /** Returns the operation that computes these values of a group. */
+    static Operation of(FusionGroup group, List<ProgramValue> outputs, Device device) {
+        var kernel = new FusedKernel(group, outputs, device);
         List<View> inputs = kernel.inputs.stream().map(View::new).toList();
         return Operation.of(kernel, inputs, outputs.toArray(ProgramValue[]::new));
     }
@@ -171,21 +163,21 @@ final class FusedKernel implements Operator {
     /** Returns the kernel with its source. */
     EmittedKernel emitted() {
         if (emitted == null) {
-            emitted = KernelEmitter.of(group, concatenations, inputs, outputs);
+            emitted = KernelEmitter.of(group, outputs);
         }
         return emitted;
     }
 
     /** Returns this kernel with each tile that is plausible for it. */
     List<EmittedKernel> candidates() {
-        return KernelEmitter.candidates(group, concatenations, inputs, outputs);
+        return KernelEmitter.candidates(group, outputs);
     }
 
     /** Returns the members as a program. */
     @Override
     public String toString() {
         var text = new StringBuilder("fused {\n");
-        Stream.concat(group.members().stream(), concatenations.stream())
+        group.operations()
                 .forEach(operation -> text.append("    ").append(operation).append('\n'));
         return text.append("} ").toString();
     }

@@ -63,7 +63,7 @@ final class Fusion {
     private final Set<ProgramValue> results; // values that the program returns
     private final Map<ProgramValue, Operation> destinations; // the concatenation that a value is computed for
     private final Map<Operation, List<Node>> nodesOfDestination = new HashMap<>();
-    private final Map<Node, List<Operation>> concatenations = new HashMap<>(); // that the kernel of a group stores
+    private final Set<Operation> folded = new HashSet<>(); // concatenations that the kernel of a group stores
     private int size;
 
     private Fusion(Program program, Device device) {
@@ -336,7 +336,7 @@ final class Fusion {
             done++;
             if (node.group != null) {
                 operations.addAll(fused(node, usedBy));
-            } else if (concatenations.values().stream().noneMatch(folded -> folded.contains(node.operation))) {
+            } else if (!folded.contains(node.operation)) {
                 operations.add(node.operation);
             }
             for (Node next : unblocks.getOrDefault(node, List.of())) {
@@ -358,10 +358,8 @@ final class Fusion {
                 List<View> operands = node.operation.reads();
                 Node producer = producers.get(operands.get(0).value());
                 boolean isOneKernel = operands.stream().allMatch(view -> producers.get(view.value()) == producer);
-                if (isOneKernel && producer.group != null && producer.group.canStore(node.operation)) {
-                    concatenations
-                            .computeIfAbsent(producer, n -> new ArrayList<>())
-                            .add(node.operation);
+                if (isOneKernel && producer.group != null && producer.group.addConcatenation(node.operation)) {
+                    folded.add(node.operation);
                 }
             }
         }
@@ -369,19 +367,19 @@ final class Fusion {
 
     /** Returns the kernel of a group, or nothing if no operation reads its results. */
     private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
-        List<Operation> folded = concatenations.getOrDefault(node, List.of());
+        List<Operation> own = node.group.concatenations();
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
                 .map(Operation::output)
                 .filter(value -> results.contains(value)
                         || usedBy.getOrDefault(value, List.of()).stream()
-                                .anyMatch(other -> other != node && !folded.contains(other.operation)))
+                                .anyMatch(other -> other != node && !own.contains(other.operation)))
                 .toList());
         List<ProgramValue> needed = new ArrayList<>(stored);
-        for (Operation concatenation : folded) {
+        for (Operation concatenation : own) {
             concatenation.reads().forEach(view -> needed.add(view.value()));
             stored.add(concatenation.output());
         }
         node.group.removeUnused(needed);
-        return stored.isEmpty() ? List.of() : List.of(FusedKernel.of(node.group, folded, stored, device));
+        return stored.isEmpty() ? List.of() : List.of(FusedKernel.of(node.group, stored, device));
     }
 }

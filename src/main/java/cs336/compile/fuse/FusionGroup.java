@@ -43,6 +43,7 @@ final class FusionGroup {
     private long columns; // 0 until a reduction fixes it
     private boolean overColumns;
     private final List<Operation> members = new ArrayList<>();
+    private final List<Operation> concatenations = new ArrayList<>();
     private final Map<ProgramValue, Level> levels = new HashMap<>();
     private final TreeSet<Long> places = new TreeSet<>(); // where the iterations are divided into dimensions
 
@@ -99,6 +100,16 @@ final class FusionGroup {
         return members;
     }
 
+    /** Returns the concatenations of members that the kernel stores. */
+    List<Operation> concatenations() {
+        return concatenations;
+    }
+
+    /** Returns the members, then the concatenations. */
+    List<Operation> operations() {
+        return Stream.concat(members.stream(), concatenations.stream()).toList();
+    }
+
     /** Returns the level of a value of this group; null for a value from outside. */
     Level level(ProgramValue value) {
         return levels.get(value);
@@ -147,11 +158,12 @@ final class FusionGroup {
         }
     }
 
-    /** Returns whether the kernel can store members as the operands of a concatenation. */
-    boolean canStore(Operation concatenation) {
+    /** Lets the kernel store members as the operands of a concatenation if it can. */
+    boolean addConcatenation(Operation concatenation) {
         return concatenation.reads().stream()
-                .allMatch(view -> levels.get(view.value()) == Level.ELEMENT
-                        && Access.ofOperand(concatenation, view.value()).splitAt(columns()) != null);
+                        .allMatch(view -> levels.get(view.value()) == Level.ELEMENT
+                                && Access.ofOperand(concatenation, view.value()).splitAt(columns()) != null)
+                && concatenations.add(concatenation);
     }
 
     /** Returns the values from outside that the members read. */

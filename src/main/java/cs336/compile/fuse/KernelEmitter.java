@@ -61,9 +61,9 @@ final class KernelEmitter {
     private record ElementStore(Operation member, int output, Access access) {}
 
     private final FusionGroup group;
-    private final List<Operation> concatenations;
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
+    private final List<Operation> sums; // over the rows
     private final StringBuilder text = new StringBuilder();
     private final Map<Load, String> loads = new LinkedHashMap<>(); // expressions of the loaded numbers
     private final Map<ProgramValue, Integer> depths = new HashMap<>();
@@ -72,16 +72,13 @@ final class KernelEmitter {
     private final List<Load> prefetched = new ArrayList<>();
     private final int chunks;
 
-    private KernelEmitter(
-            FusionGroup group,
-            List<Operation> concatenations,
-            List<ProgramValue> inputs,
-            List<ProgramValue> outputs,
-            KernelTile chosen) {
+    private KernelEmitter(FusionGroup group, List<ProgramValue> outputs, KernelTile chosen) {
         this.group = group;
-        this.concatenations = concatenations;
-        this.inputs = inputs;
         this.outputs = outputs;
+        inputs = group.inputs();
+        sums = group.members().stream()
+                .filter(member -> level(member) == Level.COLUMN)
+                .toList();
         for (Operation member : group.members()) {
             for (View view : member.reads()) {
                 if (group.level(view.value()) == null) {
@@ -97,22 +94,20 @@ final class KernelEmitter {
         group.members().forEach(this::findDepth);
     }
 
-    /** Returns the kernel that computes these outputs of a group from these inputs. */
-    static EmittedKernel of(
-            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        var emitter = new KernelEmitter(group, concatenations, inputs, outputs, null);
+    /** Returns the kernel that computes these outputs of a group. */
+    static EmittedKernel of(FusionGroup group, List<ProgramValue> outputs) {
+        var emitter = new KernelEmitter(group, outputs, null);
         EmittedKernel kernel = emitter.kernel();
         return kernel.sharedBytes() <= MAX_SHARED_BYTES
                 ? kernel
-                : new KernelEmitter(group, concatenations, inputs, outputs, emitter.tile.withoutPrefetch()).kernel();
+                : new KernelEmitter(group, outputs, emitter.tile.withoutPrefetch()).kernel();
     }
 
     /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
-    static List<EmittedKernel> candidates(
-            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        int vector = new KernelEmitter(group, concatenations, inputs, outputs, null).vector;
+    static List<EmittedKernel> candidates(FusionGroup group, List<ProgramValue> outputs) {
+        int vector = new KernelEmitter(group, outputs, null).vector;
         return KernelTile.candidates(group, vector).stream()
-                .map(tile -> new KernelEmitter(group, concatenations, inputs, outputs, tile).kernel())
+                .map(tile -> new KernelEmitter(group, outputs, tile).kernel())
                 .filter(kernel -> kernel.sharedBytes() <= MAX_SHARED_BYTES)
                 .toList();
     }
@@ -121,13 +116,20 @@ final class KernelEmitter {
         return group.isOverColumns() ? columnKernel() : rowKernel();
     }
 
+    /** Returns the emitted kernel with its grid. */
+    private EmittedKernel kernel(int blockThreads, long gridX, int gridY, int sharedBytes) {
+        List<DType> partials = sums.stream().map(KernelEmitter::compute).toList();
+        List<Integer> ofSums = sums.stream().map(this::output).toList();
+        return new EmittedKernel(
+                text.toString(), blockThreads, gridX, gridY, sharedBytes, tile.parts(), partials, ofSums);
+    }
+
     // ---- kernels
 
     private EmittedKernel rowKernel() {
         boolean reduces = group.hasReduction();
         int rowThreads = tile.rowThreads();
         int blockRows = tile.blockRows();
-        List<Operation> sums = columnSums();
         long blocks = reduces
                 ? (group.rows() + blockRows - 1) / blockRows
                 : (group.columns() / vector + rowThreads - 1) / rowThreads;
@@ -136,7 +138,7 @@ final class KernelEmitter {
         // Without a number of blocks, the compiler spills to fit more of them than the grid has.
         String minBlocks = sums.isEmpty() ? "" : ", " + tile.smBlocks();
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS" + minBlocks + ")");
-        line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
+        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         if (reduces) {
             line("    const int barrier = BLOCK_ROWS == 1 ? 0 : 1 + threadIdx.x / THREADS;");
             line("    " + (sums.isEmpty() ? "const " : "")
@@ -149,12 +151,12 @@ final class KernelEmitter {
             if (reduces) {
                 line("    if (row >= ROWS) return; // all threads of a row");
             }
-            emitRow(List.of());
+            emitRow();
         } else {
             sums.forEach(sum -> line("    " + type(compute(sum)) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
             emitPrefetch();
             line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
-            emitRow(sums);
+            emitRow();
             line("    syncRow<THREADS>(barrier); // the next row uses the same shared memory");
             line("    }");
             if (blockRows > 1) {
@@ -167,19 +169,13 @@ final class KernelEmitter {
             sums.forEach(this::emitPartialSums);
         }
         line("}");
-        emitFinish(sums);
-        return new EmittedKernel(
-                text.toString(),
-                rowThreads * blockRows,
-                sums.isEmpty() ? blocks : tile.parts(),
-                1,
-                STAGES * prefetched.size() * chunks * rowThreads * blockRows * ACCESS_BYTES,
-                tile.parts(),
-                sums.stream().map(KernelEmitter::compute).toList(),
-                sums.stream().map(this::output).toList());
+        emitFinish();
+        int blockThreads = rowThreads * blockRows;
+        int sharedBytes = STAGES * prefetched.size() * chunks * blockThreads * ACCESS_BYTES;
+        return kernel(blockThreads, sums.isEmpty() ? blocks : tile.parts(), 1, sharedBytes);
     }
 
-    private void emitRow(List<Operation> sums) {
+    private void emitRow() {
         List<String> packed = loads.keySet().stream()
                 .filter(load -> !isPerRow(load) && isVector(load) && load.dtype != DType.FLOAT32)
                 .map(loads::get)
@@ -193,7 +189,7 @@ final class KernelEmitter {
             }
             emitRowMembers(depth);
         }
-        emitOutputs(sums);
+        emitOutputs();
     }
 
     /**
@@ -264,10 +260,9 @@ final class KernelEmitter {
      */
     private EmittedKernel columnKernel() {
         long tiles = (group.columns() / vector + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
-        List<Operation> sums = columnSums();
         preamble(finishTile());
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
+        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
@@ -300,11 +295,8 @@ final class KernelEmitter {
         }
         line("    }");
         line("}");
-        emitFinish(sums);
-        List<DType> types = sums.stream().map(KernelEmitter::compute).toList();
-        List<Integer> all = sums.stream().map(this::output).toList();
-        return new EmittedKernel(
-                text.toString(), KernelTile.MAX_BLOCK, tiles, tile.parts(), 0, tile.parts(), types, all);
+        emitFinish();
+        return kernel(KernelTile.MAX_BLOCK, tiles, tile.parts(), 0);
     }
 
     private String finishTile() {
@@ -312,13 +304,13 @@ final class KernelEmitter {
     }
 
     /** Emits the second kernel: each block adds up TILE columns of the partial sums. */
-    private void emitFinish(List<Operation> sums) {
+    private void emitFinish() {
         if (sums.isEmpty()) {
             return;
         }
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        line(FusedKernel.FINISH + "(" + partialParameters(sums) + ", " + outputParameters(sums) + ") {");
+        line(FusedKernel.FINISH + "(" + partialParameters() + ", " + outputParameters() + ") {");
         line("    const long long column = (long long)blockIdx.x * TILE + threadIdx.x % TILE;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
@@ -516,7 +508,7 @@ final class KernelEmitter {
         return load.access.offset() - reals * load.value.layout().offset();
     }
 
-    private void emitOutputs(List<Operation> sums) {
+    private void emitOutputs() {
         List<Operation> stored = group.members().stream()
                 .filter(member -> outputs.contains(member.output()))
                 .toList();
@@ -544,8 +536,8 @@ final class KernelEmitter {
         });
         for (Operation member : stored) {
             if (level(member) == Level.ROW) {
-                line("    if (threadIdx.x % THREADS == 0) storeElement(out" + outputs.indexOf(member.output())
-                        + " + row, r" + id(member) + ");");
+                line("    if (threadIdx.x % THREADS == 0) storeElement(out" + output(member) + " + row, r" + id(member)
+                        + ");");
             }
         }
     }
@@ -555,15 +547,15 @@ final class KernelEmitter {
         List<ElementStore> stores = new ArrayList<>();
         for (Operation member : stored) {
             if (level(member) == Level.ELEMENT) {
-                int output = outputs.indexOf(member.output());
+                int output = output(member);
                 stores.add(
                         new ElementStore(member, output, Access.ofOutput(member).joined()));
             }
         }
-        for (Operation concatenation : concatenations) {
+        for (Operation concatenation : group.concatenations()) {
             for (View operand : concatenation.reads()) {
                 Operation member = group.members().get(group.indexOf(operand.value()));
-                int output = outputs.indexOf(concatenation.output());
+                int output = output(concatenation);
                 stores.add(new ElementStore(member, output, Access.ofOperand(concatenation, operand.value())));
             }
         }
@@ -585,12 +577,6 @@ final class KernelEmitter {
         return group.members().stream()
                 .filter(member -> member.operator() instanceof ReductionOperator && level(member) == Level.ROW)
                 .filter(member -> depths.get(member.output()) == depth)
-                .toList();
-    }
-
-    private List<Operation> columnSums() {
-        return group.members().stream()
-                .filter(member -> level(member) == Level.COLUMN)
                 .toList();
     }
 
@@ -791,13 +777,13 @@ final class KernelEmitter {
     }
 
     /** Returns the parameters of the first kernel: inputs, partial sums, and outputs that are no sums. */
-    private String parameters(List<Operation> sums) {
+    private String parameters() {
         List<String> parameters = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
             parameters.add("const " + type(inputs.get(i).dtype()) + " *__restrict__ in" + i);
         }
         if (!sums.isEmpty()) {
-            parameters.add(partialParameters(sums));
+            parameters.add(partialParameters());
         }
         for (int i = 0; i < outputs.size(); i++) {
             if (group.level(outputs.get(i)) != Level.COLUMN) {
@@ -807,13 +793,13 @@ final class KernelEmitter {
         return String.join(", ", parameters);
     }
 
-    private String partialParameters(List<Operation> sums) {
+    private String partialParameters() {
         return sums.stream()
                 .map(sum -> type(compute(sum)) + " *__restrict__ partial" + id(sum))
                 .collect(Collectors.joining(", "));
     }
 
-    private String outputParameters(List<Operation> sums) {
+    private String outputParameters() {
         return sums.stream().map(this::output).map(this::outputParameter).collect(Collectors.joining(", "));
     }
 
