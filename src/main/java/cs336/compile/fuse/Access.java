@@ -59,14 +59,12 @@ record Access(List<Digit> digits, long offset) {
     static Access ofOperand(Operation concatenation, ProgramValue operand) {
         List<View> operands = concatenation.reads();
         int i = operands.stream().map(View::value).toList().indexOf(operand);
-        Layout layout = operand.layout();
-        Layout placed = ((Concatenation) concatenation.operator())
-                .parts(
-                        concatenation.output(),
-                        operands.stream().map(View::layout).toList())
-                .get(i)
-                .of(layout, layout.offset());
-        return of(placed, layout.storageOrder()).joined();
+        List<Layout> layouts = operands.stream().map(View::layout).toList();
+        View part = ((Concatenation) concatenation.operator())
+                .parts(concatenation.output(), layouts)
+                .get(i);
+        Layout placed = Concatenation.inPart(new View(operand), part).layout();
+        return of(placed, operand.layout().storageOrder()).joined();
     }
 
     /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */

@@ -130,7 +130,7 @@ final class AttentionFusion {
 
         PlainAttentionMatch(Operation softmax) {
             this.softmax = softmax;
-            scores = (View) softmax.arguments().get(0);
+            scores = softmax.view(0);
             long[] shape = scores.shape();
             int rank = shape.length;
             lead = rank == 3 || rank == 4 ? Arrays.copyOf(shape, rank - 2) : NO_LEAD;
@@ -141,7 +141,7 @@ final class AttentionFusion {
         void replace() {
             boolean hasMatrices =
                     lead.length > 0 && queries * keys > 1 && Arrays.stream(lead).allMatch(n -> n > 0);
-            double dim = PointwiseOperator.number(softmax.arguments().get(1));
+            double dim = softmax.arguments().get(1).number();
             boolean isOverKeys = dim == -1 || dim == lead.length + 1;
             if (hasMatrices && isOverKeys && matchesScores() && matchesUsesOfP() && areStable()) {
                 emit();
@@ -153,7 +153,7 @@ final class AttentionFusion {
             Operation reader = softmax;
             Operation add = producer(s);
             if (is(add, "add_.Tensor") || is(add, "add.Tensor")) {
-                boolean isAdded = PointwiseOperator.number(add.arguments().get(2)) == 1
+                boolean isAdded = add.arguments().get(2).number() == 1
                         && add.arguments().get(1) instanceof View mask
                         && isCausalMask(mask, add);
                 if (!isAdded || !isMatrix(s) || !usedOnlyBy(s.value(), softmax)) {
@@ -161,21 +161,21 @@ final class AttentionFusion {
                 }
                 isCausal = true;
                 reader = add;
-                s = beforeCasts((View) add.arguments().get(0));
+                s = beforeCasts(add.view(0));
             }
             Operation gemm = producer(s);
             if (!is(gemm, "bmm") || !isMatrix(s) || !usedOnlyBy(s.value(), reader)) {
                 return false;
             }
-            scaledQ = source(withLead((View) gemm.arguments().get(0)), false);
+            scaledQ = operand(gemm, 0);
             View scaled = source(scaledQ, true);
             Operation mul = producer(scaled);
             if (!is(mul, "mul.Scalar") || overwritten.contains(scaled.value())) {
                 return false;
             }
-            q = composed(scaled, mul.output().layout(), (View) mul.arguments().get(0));
-            k = transposed(source(withLead((View) gemm.arguments().get(1)), false));
-            scale = PointwiseOperator.number(mul.arguments().get(1));
+            q = scaled.throughCopy(mul.output().layout(), mul.view(0));
+            k = transposed(operand(gemm, 1));
+            scale = mul.arguments().get(1).number();
             return q != null && scale == 1 / Math.sqrt(last(q)) && q.dtype().isFloatingPoint() && last(k) == last(q);
         }
 
@@ -187,9 +187,7 @@ final class AttentionFusion {
             for (Operation use : uses) {
                 if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && output == null) {
                     output = use;
-                } else if (is(use, "bmm")
-                        && isMatrix(transposed((View) use.arguments().get(0)))
-                        && gradV == null) {
+                } else if (is(use, "bmm") && isMatrix(transposed(use.view(0))) && gradV == null) {
                     gradV = use;
                 } else if (is(use, "_softmax_backward_data") && gradS == null) {
                     gradS = use;
@@ -200,25 +198,22 @@ final class AttentionFusion {
             if (uses.isEmpty() || output == null) {
                 return false;
             }
-            v = source(withLead((View) output.arguments().get(1)), false);
+            v = operand(output, 1);
             boolean isForwardOnly = gradS == null && gradV == null;
             return Arrays.equals(v.shape(), k.shape()) && (isForwardOnly || gradS != null && matchesBackward(p, gradS));
         }
 
         private boolean matchesBackward(ProgramValue p, Operation gradS) {
-            View dP = beforeCasts((View) gradS.arguments().get(0));
-            View y = (View) gradS.arguments().get(1);
+            View dP = beforeCasts(gradS.view(0));
+            View y = gradS.view(1);
             gradP = producer(dP);
             if (!is(gradP, "bmm") || !isMatrix(dP) || y.value() != p || !isMatrix(y)) {
                 return false;
             }
-            dO = source(withLead((View) gradP.arguments().get(0)), false);
+            dO = operand(gradP, 0);
             boolean isGradP = usedOnlyBy(dP.value(), gradS)
-                    && same(
-                            v,
-                            transposed(source(withLead((View) gradP.arguments().get(1)), false)))
-                    && (gradV == null
-                            || same(dO, source(withLead((View) gradV.arguments().get(1)), false)));
+                    && same(v, transposed(operand(gradP, 1)))
+                    && (gradV == null || same(dO, operand(gradV, 1)));
             if (!isGradP) {
                 return false;
             }
@@ -227,15 +222,14 @@ final class AttentionFusion {
                     List<Operation> scalings = uses(use.output());
                     scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
                     boolean isGradQ = is(scaledGradQ, "mul.Scalar")
-                            && PointwiseOperator.number(scaledGradQ.arguments().get(1)) == scale
-                            && isWhole((View) scaledGradQ.arguments().get(0), q.shape())
-                            && same(k, source(withLead((View) use.arguments().get(1)), false));
+                            && scaledGradQ.arguments().get(1).number() == scale
+                            && isWhole(scaledGradQ.view(0), q.shape())
+                            && same(k, operand(use, 1));
                     if (!isGradQ) {
                         return false;
                     }
                 } else if (is(use, "bmm") && isMatrix(use.arguments().get(1)) && gradK == null) {
-                    View operand =
-                            transposed(source(withLead((View) use.arguments().get(0)), false));
+                    View operand = transposed(operand(use, 0));
                     if (!same(scaledQ, operand)) {
                         return false;
                     }
@@ -310,6 +304,11 @@ final class AttentionFusion {
             shape[lead.length] = queries;
             shape[lead.length + 1] = keys;
             return isWhole(view, shape);
+        }
+
+        /** Returns the operand of a batched matrix multiplication, or what it is a copy of. */
+        private View operand(Operation gemm, int side) {
+            return source(withLead(gemm.view(side)), false);
         }
 
         /** Returns [N, rows, columns] with the leading dimensions of the scores instead of N. */
@@ -415,7 +414,7 @@ final class AttentionFusion {
             return view;
         }
         View from = copy.input();
-        View read = composed(view, copy.output().layout(), from);
+        View read = view.throughCopy(copy.output().layout(), from);
         return read == null || overwritten.contains(from.value()) ? view : source(read, throughCasts);
     }
 
@@ -489,7 +488,7 @@ final class AttentionFusion {
         MovedResult result = moved.get(view.value());
         boolean isSameType =
                 result != null && result.copy().dtype() == result.source().dtype();
-        View read = isSameType ? composed(view, result.copy().layout(), result.source()) : null;
+        View read = isSameType ? view.throughCopy(result.copy().layout(), result.source()) : null;
         return read == null ? ofCopy(view) : read;
     }
 
@@ -535,62 +534,5 @@ final class AttentionFusion {
                 && a.layout().offset() == b.layout().offset()
                 && a.dtype() == b.dtype()
                 && Simplification.sameStrides(a.layout(), b.layout());
-    }
-
-    /**
-     * Returns the view of a source that reads the same elements as a view of its copy.
-     *
-     * @param copy the layout of the copy
-     * @param source the view that was copied, in the copy's shape
-     * @return null if a dimension of the view goes through several dimensions of the copy
-     */
-    private static View composed(View view, Layout copy, View source) {
-        Layout layout = view.layout();
-        Layout from = source.layout();
-        if (!copy.isDense() || copy.elements() == 0 || !Arrays.equals(copy.shape(), from.shape())) {
-            return null;
-        }
-        if (layout.conjugated() || from.conjugated() || layout.dtype() != copy.dtype()) {
-            return null;
-        }
-        long[] last = new long[copy.shape().length]; // the largest index in each dimension of the copy
-        long start = from.offset();
-        long rest = layout.offset() - copy.offset();
-        for (int dim : copy.storageOrder()) {
-            if (copy.shape()[dim] > 1) {
-                last[dim] = rest / copy.strides()[dim];
-                rest %= copy.strides()[dim];
-                start += last[dim] * from.strides()[dim];
-            }
-        }
-        long[] strides = new long[layout.shape().length];
-        long outermost = 1; // a stride for dimensions of size 1
-        for (int i = 0; i < strides.length; i++) {
-            long stride = layout.strides()[i];
-            long size = layout.shape()[i];
-            if (size == 1) {
-                continue;
-            }
-            int dim = Arrays.stream(copy.storageOrder())
-                    .filter(d -> copy.shape()[d] > 1 && copy.strides()[d] <= stride)
-                    .findFirst()
-                    .orElse(-1);
-            if (dim < 0 || stride % copy.strides()[dim] != 0) {
-                return null;
-            }
-            long step = stride / copy.strides()[dim];
-            last[dim] += (size - 1) * step;
-            strides[i] = step * from.strides()[dim];
-            outermost = Math.max(outermost, size * strides[i]);
-        }
-        for (int dim = 0; dim < last.length; dim++) {
-            if (last[dim] >= copy.shape()[dim]) {
-                return null;
-            }
-        }
-        for (int i = 0; i < strides.length; i++) {
-            strides[i] = layout.shape()[i] == 1 ? outermost : strides[i];
-        }
-        return new View(source.value(), new Layout(from.dtype(), layout.shape(), strides, start, false));
     }
 }

@@ -59,7 +59,7 @@ final class FusionGroup {
             group.columns = operation.output().layout().elements();
             group.overColumns = true;
         }
-        return group.elements > 0 && group.add(operation, group.members.size()) ? group : null;
+        return group.elements > 0 && group.add(operation) ? group : null;
     }
 
     static long iterations(Operation operation) {
@@ -122,6 +122,11 @@ final class FusionGroup {
                 .filter(view -> !levels.containsKey(view.value()))
                 .forEach(loads::add));
         return loads;
+    }
+
+    /** Returns the member that computes a value, which must be one of this group. */
+    Operation member(ProgramValue value) {
+        return members.get(indexOf(value));
     }
 
     /** Returns the index of the member that computes a value, or −1. */

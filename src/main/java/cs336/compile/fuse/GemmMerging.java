@@ -1,6 +1,5 @@
 package cs336.compile.fuse;
 
-import cs336.compile.fuse.Concatenation.MatrixPart;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
@@ -65,7 +64,7 @@ final class GemmMerging {
     private final Set<ProgramValue> returned;
     private final Map<ProgramValue, Tensor> constants;
     private final Map<ConcatenationKey, AdjacentMatrices> adjacent = new HashMap<>();
-    private final Map<ProgramValue, MatrixPart> parts = new HashMap<>(); // values that are now parts of another one
+    private final Map<ProgramValue, View> parts = new HashMap<>(); // values that are now parts of another one
     private final Map<Operation, List<Operation>> replacements = new HashMap<>(); // in place of an operation
     private final List<Operation> concatenations = new ArrayList<>();
     private int size;
@@ -138,8 +137,8 @@ final class GemmMerging {
     }
 
     private View moved(View view) {
-        MatrixPart part = parts.get(view.value());
-        return part == null ? view : part.of(view);
+        View part = parts.get(view.value());
+        return part == null ? view : Concatenation.inPart(view, part);
     }
 
     // ---- sets of matrix multiplications
@@ -149,7 +148,7 @@ final class GemmMerging {
     }
 
     private static View operand(Operation gemm, int side) {
-        return (View) gemm.arguments().get(side);
+        return gemm.view(side);
     }
 
     /** Returns the matrix multiplications by their common operand; the other one is a transposed row-major matrix. */
@@ -203,7 +202,7 @@ final class GemmMerging {
         List<Operation> ordered = inOrder(gemms, others, all.parts);
         List<Layout> layouts =
                 ordered.stream().map(gemm -> gemm.output().layout()).toList();
-        List<MatrixPart> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, layouts);
+        List<View> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, layouts);
         for (int i = 0; i < places.size(); i++) {
             parts.put(ordered.get(i).output(), places.get(i));
         }
@@ -370,13 +369,13 @@ final class GemmMerging {
                         && !returned.contains(view.value())
                         && !readOtherwise.contains(view.value())
                         && !parts.containsKey(view.value())
-                        && isMovable(view.value(), dim == COLUMNS ? view.shape()[1] : 0));
+                        && (dim == ROWS || isMovable(view.value(), view.shape()[1])));
         if (!areEqual || 2 * copied.size() >= ordered.size() || copied.size() > 0 && dim == ROWS) {
             return null;
         }
         var operator = new Concatenation(dim);
         ProgramValue whole = newValue(operator.concatenated(layouts(ordered)));
-        List<MatrixPart> places = operator.parts(whole, layouts(ordered));
+        List<View> places = operator.parts(whole, layouts(ordered));
         List<Argument> sources = new ArrayList<>();
         for (int i = 0; i < ordered.size(); i++) {
             View view = ordered.get(i);
@@ -393,10 +392,11 @@ final class GemmMerging {
         return new AdjacentMatrices(new View(whole), ordered);
     }
 
-    /** Returns whether all reads of a matrix could be reads of rows of this length in a matrix with longer rows. */
-    private boolean isMovable(ProgramValue value, long rowLength) {
-        var part = new MatrixPart(value, 0, rowLength, rowLength + 1);
-        return rowLength == 0 || reads.getOrDefault(value, List.of()).stream().allMatch(view -> part.of(view) != null);
+    /** Returns whether all reads of a matrix with so many columns could be reads of a matrix with more columns. */
+    private boolean isMovable(ProgramValue value, long columns) {
+        long[] shape = {value.layout().elements() / columns, columns};
+        var part = new View(value, new Layout(value.dtype(), shape, new long[] {columns + 1, 1}, 0, false));
+        return reads.getOrDefault(value, List.of()).stream().allMatch(view -> Concatenation.inPart(view, part) != null);
     }
 
     private static List<Layout> layouts(List<View> views) {

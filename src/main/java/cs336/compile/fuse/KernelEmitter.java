@@ -554,7 +554,7 @@ final class KernelEmitter {
         }
         for (Operation concatenation : group.concatenations()) {
             for (View operand : concatenation.reads()) {
-                Operation member = group.members().get(group.indexOf(operand.value()));
+                Operation member = group.member(operand.value());
                 int output = output(concatenation);
                 stores.add(new ElementStore(member, output, Access.ofOperand(concatenation, operand.value())));
             }
@@ -695,7 +695,7 @@ final class KernelEmitter {
 
     private String operand(Operation member, Argument argument) {
         if (!(argument instanceof View view)) {
-            double number = PointwiseOperator.number(argument);
+            double number = argument.number();
             DType compute = compute(member);
             number = compute == DType.FLOAT32 ? (float) number : number; // infinite if it is too large
             if (Double.isNaN(number)) {
@@ -725,7 +725,7 @@ final class KernelEmitter {
             Operation reader = open.remove(open.size() - 1);
             for (View view : reader.reads()) {
                 if (group.level(view.value()) == Level.ELEMENT) {
-                    Operation producer = group.members().get(group.indexOf(view.value()));
+                    Operation producer = group.member(view.value());
                     if (needed.add(producer)) {
                         open.add(producer);
                     }

@@ -94,7 +94,8 @@ final class Lowering {
             case "silu" -> emit(out, DIV, in.get(0), onePlusExpOfMinus(in.get(0), layout));
             case "silu_backward" -> siluBackward(out, in.get(0), in.get(1));
             case "gelu", "gelu_backward" -> gelu(out, in);
-            case "pow.Tensor_Scalar" -> isFloating && power(out, in.get(0), PointwiseOperator.number(in.get(1)));
+            case "pow.Tensor_Scalar" ->
+                isFloating && power(out, in.get(0), in.get(1).number());
             case "ones_like" -> emit(out, CAST, constant(1));
             case "zeros_like" -> emit(out, CAST, constant(0));
             case "mean.dim", "sum.dim_IntList" ->
@@ -113,7 +114,7 @@ final class Lowering {
     // ---- rules, which return false if they do not apply
 
     private boolean addition(ProgramValue out, String name, List<Argument> in) {
-        double alpha = PointwiseOperator.number(in.get(2));
+        double alpha = in.get(2).number();
         Argument scaled = alpha == 1 ? in.get(1) : wide(out.layout(), MUL, in.get(1), constant(alpha));
         return emitNamed(out, name, List.of(in.get(0), scaled));
     }
@@ -312,7 +313,7 @@ final class Lowering {
     }
 
     private boolean isPlainMean(Argument weight, Argument reduction) {
-        return isNone(weight) && PointwiseOperator.number(reduction) == MEAN;
+        return isNone(weight) && reduction.number() == MEAN;
     }
 
     /** Returns for each element of [rows, columns] whether its column is the target of its row. */

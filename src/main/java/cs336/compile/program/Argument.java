@@ -36,6 +36,18 @@ public sealed interface Argument {
             return layout.equals(value.layout());
         }
 
+        /**
+         * Returns the view of a source that reads the same elements as this view of its copy.
+         *
+         * @param copy the layout of the copy
+         * @param source the view that was copied, in the copy's shape
+         * @return null if a dimension of this view goes through several dimensions of the copy
+         */
+        public View throughCopy(Layout copy, View source) {
+            Layout read = layout.throughCopy(copy, source.layout);
+            return read == null ? null : new View(source.value, read);
+        }
+
         @Override
         public String toString() {
             return isWhole() ? value.toString() : value + ":" + layout;
@@ -72,6 +84,11 @@ public sealed interface Argument {
         public String toString() {
             return value instanceof long[] numbers ? Arrays.toString(numbers) : String.valueOf(value);
         }
+    }
+
+    /** Returns this argument, which is a number. */
+    default double number() {
+        return ((Number) ((Constant) this).value).doubleValue();
     }
 
     /** Returns the tensors of this argument. */

@@ -118,6 +118,58 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     }
 
     /**
+     * Returns the layout that reads in the source of a copy what this layout reads in the copy.
+     *
+     * @param copy the layout of the copy
+     * @param source the layout that was copied, in the copy's shape
+     * @return null if a dimension of this layout goes through several dimensions of the copy
+     */
+    public Layout throughCopy(Layout copy, Layout source) {
+        boolean isDenseCopy = copy.isDense() && copy.elements() > 0 && Arrays.equals(copy.shape, source.shape);
+        if (!isDenseCopy || conjugated || source.conjugated || dtype != copy.dtype) {
+            return null;
+        }
+        long[] last = new long[copy.shape.length]; // the largest index in each dimension of the copy
+        long start = source.offset;
+        long rest = offset - copy.offset;
+        for (int dim : copy.storageOrder()) {
+            if (copy.shape[dim] > 1) {
+                last[dim] = rest / copy.strides[dim];
+                rest %= copy.strides[dim];
+                start += last[dim] * source.strides[dim];
+            }
+        }
+        long[] newStrides = new long[shape.length];
+        long outermost = 1; // a stride for dimensions of size 1
+        for (int i = 0; i < shape.length; i++) {
+            if (shape[i] == 1 || strides[i] == 0) {
+                continue;
+            }
+            long stride = strides[i];
+            int dim = Arrays.stream(copy.storageOrder())
+                    .filter(d -> copy.shape[d] > 1 && copy.strides[d] <= stride)
+                    .findFirst()
+                    .orElse(-1);
+            if (dim < 0 || stride % copy.strides[dim] != 0) {
+                return null;
+            }
+            long step = stride / copy.strides[dim];
+            last[dim] += (shape[i] - 1) * step;
+            newStrides[i] = step * source.strides[dim];
+            outermost = Math.max(outermost, shape[i] * newStrides[i]);
+        }
+        for (int dim = 0; dim < last.length; dim++) {
+            if (last[dim] >= copy.shape[dim]) {
+                return null;
+            }
+        }
+        for (int i = 0; i < shape.length; i++) {
+            newStrides[i] = shape[i] == 1 ? outermost : newStrides[i];
+        }
+        return new Layout(source.dtype, shape, newStrides, start, false);
+    }
+
+    /**
      * Returns this layout broadcast to a shape with at least as many dimensions, by strides of 0.
      *
      * @throws IllegalArgumentException if a size is neither 1 nor that of the shape

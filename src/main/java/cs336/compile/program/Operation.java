@@ -42,6 +42,11 @@ public record Operation(
         return reads().get(0);
     }
 
+    /** Returns argument i, which is a tensor. */
+    public View view(int i) {
+        return (View) arguments.get(i);
+    }
+
     /** Returns the tensors that the operation reads, or writes in place. */
     public List<View> reads() {
         List<View> reads = new ArrayList<>();
