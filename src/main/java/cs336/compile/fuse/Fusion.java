@@ -239,7 +239,7 @@ final class Fusion {
         if (producer == null || producer.group == null || producer == reader || producer.group.isOverColumns()) {
             return false;
         }
-        Operation original = producer.group.members().get(producer.group.indexOf(load.value()));
+        Operation original = producer.group.member(load.value());
         FusionGroup group = reader.group;
         boolean isCopyable = original.operator() instanceof PointwiseOperator
                 && original.reads().stream().noneMatch(view -> overwritten.contains(view.value()))
@@ -313,34 +313,27 @@ final class Fusion {
     /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
     private List<Operation> scheduled() {
         foldConcatenations();
-        Map<ProgramValue, List<Node>> usedBy = new HashMap<>();
-        Map<Node, Set<Node>> waitsFor = new HashMap<>();
+        Map<Node, Integer> waitsFor = new HashMap<>(); // a number of nodes
         Map<Node, List<Node>> unblocks = new HashMap<>();
         for (Node node : nodes) {
-            waitsFor.put(node, new HashSet<>(node.before));
+            waitsFor.put(node, node.before.size());
             node.before.forEach(other ->
                     unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
-            for (Operation operation : node.operations()) {
-                operation
-                        .reads()
-                        .forEach(view -> usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>())
-                                .add(node));
-            }
         }
         var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
-        nodes.stream().filter(node -> waitsFor.get(node).isEmpty()).forEach(ready::add);
+        nodes.stream().filter(node -> node.before.isEmpty()).forEach(ready::add);
         List<Operation> operations = new ArrayList<>();
         int done = 0;
         while (!ready.isEmpty()) {
             Node node = ready.remove();
             done++;
             if (node.group != null) {
-                operations.addAll(fused(node, usedBy));
+                operations.addAll(fused(node));
             } else if (!folded.contains(node.operation)) {
                 operations.add(node.operation);
             }
             for (Node next : unblocks.getOrDefault(node, List.of())) {
-                if (waitsFor.get(next).remove(node) && waitsFor.get(next).isEmpty()) {
+                if (waitsFor.merge(next, -1, Integer::sum) == 0) {
                     ready.add(next);
                 }
             }
@@ -366,12 +359,12 @@ final class Fusion {
     }
 
     /** Returns the kernel of a group, or nothing if no operation reads its results. */
-    private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
+    private List<Operation> fused(Node node) {
         List<Operation> own = node.group.concatenations();
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
                 .map(Operation::output)
                 .filter(value -> results.contains(value)
-                        || usedBy.getOrDefault(value, List.of()).stream()
+                        || readers.getOrDefault(value, Set.of()).stream()
                                 .anyMatch(other -> other != node && !own.contains(other.operation)))
                 .toList());
         List<ProgramValue> needed = new ArrayList<>(stored);
