@@ -11,7 +11,6 @@ import cs336.torch.CudaGraph;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
@@ -83,14 +82,9 @@ final class CompiledProgram implements AutoCloseable {
         return interpreter.start(inputs);
     }
 
-    /** Returns the number of operations that a run executes. */
-    int operations() {
-        return optimized.operations().size();
-    }
-
-    /** Returns for each output the number of operations after which a run has computed it. */
-    int[] completions() {
-        return optimized.completions();
+    /** Returns the program that a run executes. */
+    Program optimized() {
+        return optimized;
     }
 
     /** Returns an output that a run has reached, like {@link #run}. */
@@ -150,25 +144,14 @@ final class CompiledProgram implements AutoCloseable {
     /** Returns the recorded program, the fused program, and the sources of the generated kernels. */
     String explain() {
         Program fused = device.isCuda() ? optimized : fused(recorded, device, keepsAttention, MasterWeights.NONE);
-        var text = new StringBuilder();
-        Map<String, Program> both = new LinkedHashMap<>();
-        both.put("recorded", recorded);
-        both.put("fused", fused);
-        both.forEach((stage, program) -> text.append(stage)
-                .append(": ")
-                .append(program.operations().size())
-                .append(" operations, ")
-                .append(program.bytesMoved())
-                .append(" bytes moved\n")
-                .append(program)
-                .append('\n'));
-        FusionPasses.sources(fused)
-                .forEach((name, source) -> text.append("kernel of ")
-                        .append(name)
-                        .append(":\n")
-                        .append(source)
-                        .append('\n'));
+        var text = new StringBuilder(described("recorded", recorded) + described("fused", fused));
+        FusionPasses.sources(fused).forEach((name, source) -> text.append("kernel of " + name + ":\n" + source + "\n"));
         return text.toString();
+    }
+
+    private static String described(String stage, Program program) {
+        int operations = program.operations().size();
+        return stage + ": " + operations + " operations, " + program.bytesMoved() + " bytes moved\n" + program + "\n";
     }
 
     @Override

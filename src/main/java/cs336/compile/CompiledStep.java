@@ -564,8 +564,8 @@ public final class CompiledStep implements AutoCloseable {
                             targets);
                 }
                 Tensor[] results = ofThisRun.get();
-                int[] ofGradients = Arrays.copyOfRange(program.completions(), 1, results.length);
-                stages = GradientStage.of(program.operations(), ofGradients, buckets);
+                int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
+                stages = GradientStage.of(program.optimized().operations().size(), ofGradients, buckets);
                 copyLoss(results[0]);
                 for (GradientStage stage : stages) {
                     deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));

@@ -177,7 +177,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     @Override
     protected Tensor[] backward(Context ctx, Tensor... given) {
         List<Tensor> inputs = new ArrayList<>();
-        int saved = backward.inputs()
+        int saved = parts.backward().inputs().size()
                 - (int) gradOutputs.stream().filter(layout -> layout != null).count();
         for (int i = 0; i < saved; i++) {
             inputs.add(ctx.saved(i));

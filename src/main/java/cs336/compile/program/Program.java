@@ -124,22 +124,10 @@ public record Program(
     @Override
     public String toString() {
         var text = new StringBuilder();
-        inputs.forEach(input -> text.append("input ")
-                .append(input)
-                .append(": ")
-                .append(input.layout())
-                .append('\n'));
-        constants
-                .keySet()
-                .forEach(value -> text.append("constant ")
-                        .append(value)
-                        .append(": ")
-                        .append(value.layout())
-                        .append('\n'));
+        inputs.forEach(value -> text.append("input " + value + ": " + value.layout() + "\n"));
+        constants.keySet().forEach(value -> text.append("constant " + value + ": " + value.layout() + "\n"));
         operations.forEach(operation -> text.append(operation).append('\n'));
-        return text.append("return ")
-                .append(outputs.stream().map(Objects::toString).collect(Collectors.joining(", ")))
-                .append('\n')
-                .toString();
+        String returned = outputs.stream().map(Objects::toString).collect(Collectors.joining(", "));
+        return text.append("return " + returned + "\n").toString();
     }
 }
