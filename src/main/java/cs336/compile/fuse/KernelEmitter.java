@@ -9,6 +9,7 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -153,7 +154,7 @@ final class KernelEmitter {
             }
             emitRow();
         } else {
-            sums.forEach(sum -> line("    " + type(compute(sum)) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
+            sums.forEach(sum -> line("    " + computeName(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
             emitPrefetch();
             line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
             emitRow();
@@ -243,7 +244,7 @@ final class KernelEmitter {
             return;
         }
         String shared = "shared" + id(sum);
-        String type = type(compute(sum));
+        String type = computeName(sum);
         line("    __syncthreads();");
         line("    " + type + " (*" + shared + ")[COLUMNS] = (" + type + " (*)[COLUMNS])sums;");
         emitChunks(
@@ -266,7 +267,7 @@ final class KernelEmitter {
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
-            line("    " + type(compute(member)) + " acc" + id(member) + "[VEC] = {};");
+            line("    " + computeName(member) + " acc" + id(member) + "[VEC] = {};");
         }
         line("    if (first < COLUMNS) {");
         line("        for (long long row = (long long)blockIdx.y * SLOTS + slot; row < ROWS; row += PARTS * SLOTS) {");
@@ -278,12 +279,12 @@ final class KernelEmitter {
         loads.replaceAll((load, name) -> name + "[i]");
         emitMembers(needed(sums), "            ");
         for (Operation member : sums) {
-            line("            EACH(i) acc" + id(member) + "[i] += " + summand(member) + ";");
+            line("            EACH(i) acc" + id(member) + "[i] += " + reduced(member) + ";");
         }
         line("        }");
         line("    }");
         for (Operation member : sums) {
-            String type = type(compute(member));
+            String type = computeName(member);
             line("    __shared__ " + type + " shared" + id(member) + "[SLOTS][TILE][VEC];");
             line("    EACH(i) shared" + id(member) + "[slot][threadIdx.x % TILE][i] = acc" + id(member) + "[i];");
         }
@@ -316,10 +317,10 @@ final class KernelEmitter {
         for (Operation member : sums) {
             String acc = "acc" + id(member);
             String shared = "shared" + id(member);
-            line("    " + type(compute(member)) + " " + acc + " = 0;");
+            line("    " + computeName(member) + " " + acc + " = 0;");
             line("    for (int p = slot; p < PARTS && column < COLUMNS; p += SLOTS) " + acc + " += partial" + id(member)
                     + "[p * COLUMNS + column];");
-            line("    __shared__ " + type(compute(member)) + " " + shared + "[SLOTS][TILE];");
+            line("    __shared__ " + computeName(member) + " " + shared + "[SLOTS][TILE];");
             line("    " + shared + "[slot][threadIdx.x % TILE] = " + acc + ";");
         }
         line("    __syncthreads();");
@@ -522,17 +523,18 @@ final class KernelEmitter {
             emitMembers(inOrder(elements), indent);
             for (ElementStore store : stores) {
                 DType dtype = store.member.output().dtype();
-                String out = "out" + store.output + " + "
-                        + (store.access.offset() == 0 ? "" : store.access.offset() + " + ");
+                long start = store.access.offset();
+                String out = "out" + store.output + " + " + (start == 0 ? "" : start + " + ");
                 String value = "v" + id(store.member);
-                line(indent
-                        + (isVector(dtype, store.access, store.access.offset())
-                                ? "Elements<" + type(dtype) + ", VEC>::of(" + value + ").store(" + out
-                                        + address(store.access, "column") + ");"
-                                : "EACH(i) storeElement(" + out + address(store.access, "(column + i)") + ", " + value
-                                        + "[i]);"));
+                if (isVector(dtype, store.access, start)) {
+                    String to = out + address(store.access, "column");
+                    line(indent + "Elements<" + type(dtype) + ", VEC>::of(" + value + ").store(" + to + ");");
+                } else {
+                    String to = out + address(store.access, "(column + i)");
+                    line(indent + "EACH(i) storeElement(" + to + ", " + value + "[i]);");
+                }
             }
-            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + summand(sum) + ";"));
+            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + reduced(sum) + ";"));
         });
         for (Operation member : stored) {
             if (level(member) == Level.ROW) {
@@ -547,16 +549,14 @@ final class KernelEmitter {
         List<ElementStore> stores = new ArrayList<>();
         for (Operation member : stored) {
             if (level(member) == Level.ELEMENT) {
-                int output = output(member);
-                stores.add(
-                        new ElementStore(member, output, Access.ofOutput(member).joined()));
+                Access access = Access.ofOutput(member).joined();
+                stores.add(new ElementStore(member, output(member), access));
             }
         }
         for (Operation concatenation : group.concatenations()) {
             for (View operand : concatenation.reads()) {
-                Operation member = group.member(operand.value());
-                int output = output(concatenation);
-                stores.add(new ElementStore(member, output, Access.ofOperand(concatenation, operand.value())));
+                Access access = Access.ofOperand(concatenation, operand.value());
+                stores.add(new ElementStore(group.member(operand.value()), output(concatenation), access));
             }
         }
         return stores;
@@ -580,8 +580,9 @@ final class KernelEmitter {
                 .toList();
     }
 
-    private String summand(Operation sum) {
-        return converted(sum, sum.arguments().get(0), compute(sum));
+    /** Returns the operand of a reduction in the dtype of the computation. */
+    private String reduced(Operation reduction) {
+        return converted(reduction, reduction.view(0), compute(reduction));
     }
 
     private int output(Operation member) {
@@ -589,24 +590,24 @@ final class KernelEmitter {
     }
 
     private void emitReductions(int depth) {
-        List<Operation> reductions = depth == 0 ? List.of() : reductions(depth);
+        List<Operation> reductions = reductions(depth);
         if (reductions.isEmpty()) {
             return;
         }
         for (Operation member : reductions) {
-            line("    " + type(compute(member)) + " acc" + id(member) + " = " + operation(member) + "::identity(("
-                    + type(compute(member)) + ")0);");
+            line("    " + computeName(member) + " acc" + id(member) + " = " + operation(member) + "::identity(("
+                    + computeName(member) + ")0);");
         }
         emitChunks("    ", indent -> {
             emitMembers(needed(reductions), indent);
             for (Operation member : reductions) {
                 String acc = "acc" + id(member);
-                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", "
-                        + converted(member, member.arguments().get(0), compute(member)) + ");");
+                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", " + reduced(member)
+                        + ");");
             }
         });
         for (Operation member : reductions) {
-            String type = type(compute(member));
+            String type = computeName(member);
             line("    __shared__ " + type + " shared" + id(member) + "[BLOCK_ROWS][THREADS / WARP];");
             line("    const " + type + " r" + id(member) + " = "
                     + rounded(
@@ -732,11 +733,11 @@ final class KernelEmitter {
                 }
             }
         }
-        return inOrder(new ArrayList<>(needed));
+        return inOrder(needed);
     }
 
-    private List<Operation> inOrder(List<Operation> some) {
-        return new ArrayList<>(group.members().stream().filter(some::contains).toList());
+    private List<Operation> inOrder(Collection<Operation> some) {
+        return group.members().stream().filter(some::contains).toList();
     }
 
     // ---- names and types
@@ -752,6 +753,10 @@ final class KernelEmitter {
 
     private static DType compute(Operation member) {
         return PointwiseOperator.computeType(member);
+    }
+
+    private static String computeName(Operation member) {
+        return type(compute(member));
     }
 
     private static DType inRegisters(Operation member) {
@@ -795,7 +800,7 @@ final class KernelEmitter {
 
     private String partialParameters() {
         return sums.stream()
-                .map(sum -> type(compute(sum)) + " *__restrict__ partial" + id(sum))
+                .map(sum -> computeName(sum) + " *__restrict__ partial" + id(sum))
                 .collect(Collectors.joining(", "));
     }
 
