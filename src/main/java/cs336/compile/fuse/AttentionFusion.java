@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -58,7 +59,7 @@ final class AttentionFusion {
     private final Set<ProgramValue> overwritten;
     private final Set<ProgramValue> returned;
     private final Map<ProgramValue, Integer> producers = new HashMap<>();
-    private final Map<ProgramValue, List<Integer>> readers = new HashMap<>();
+    private final Map<ProgramValue, Set<Integer>> readers = new HashMap<>();
     private final Map<Integer, List<Operation>> inserted = new HashMap<>(); // before the operation of this index
     private final Map<ProgramValue, MovedResult> moved = new HashMap<>();
     private final Map<CallLayouts, List<Layout>> results = new HashMap<>();
@@ -75,10 +76,7 @@ final class AttentionFusion {
                 producers.put(created, i);
             }
             for (View view : program.operations().get(i).reads()) {
-                List<Integer> known = readers.computeIfAbsent(view.value(), v -> new ArrayList<>());
-                if (!known.contains(i)) {
-                    known.add(i);
-                }
+                readers.computeIfAbsent(view.value(), v -> new TreeSet<>()).add(i);
             }
         }
     }
@@ -388,7 +386,7 @@ final class AttentionFusion {
         if (returned.contains(value)) {
             uses.add(null);
         }
-        for (int i : readers.getOrDefault(value, List.of())) {
+        for (int i : readers.getOrDefault(value, Set.of())) {
             Operation reader = program.operations().get(i);
             boolean isCast = isCopy(reader)
                     && reader.output().layout().isContiguous()

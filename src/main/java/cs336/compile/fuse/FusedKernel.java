@@ -3,7 +3,6 @@ package cs336.compile.fuse;
 import cs336.compile.fuse.KernelEmitter.EmittedKernel;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
-import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
@@ -22,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -51,13 +51,12 @@ final class FusedKernel implements Operator {
         inputs = group.inputs();
         List<View> results = outputs.stream().map(View::new).toList();
         List<Operation> operations = group.operations();
-        int size = operations.stream()
-                .flatMap(operation -> operation.creates().stream())
+        Stream<ProgramValue> created = operations.stream().flatMap(operation -> operation.creates().stream());
+        int lastId = Stream.concat(inputs.stream(), created)
                 .mapToInt(ProgramValue::id)
                 .max()
                 .orElse(0);
-        size = Math.max(size, inputs.stream().mapToInt(ProgramValue::id).max().orElse(0)) + 1;
-        members = new Interpreter(new Program(inputs, Map.of(), operations, results, size));
+        members = new Interpreter(new Program(inputs, Map.of(), operations, results, lastId + 1));
     }
 
     /** Returns the operation that computes these values of a group. */
@@ -101,7 +100,7 @@ final class FusedKernel implements Operator {
             var key = new ModuleKey(emitted().source(), device);
             emitted = FASTEST.computeIfAbsent(key, k -> fastest(in));
         }
-        Tensor[] out = outputs.stream().map(this::empty).toArray(Tensor[]::new);
+        Tensor[] out = emptyOutputs();
         launch(emitted(), in, out);
         return out;
     }
@@ -140,7 +139,7 @@ final class FusedKernel implements Operator {
 
     private EmittedKernel fastest(Tensor[] in) {
         try (var scope = MemoryScope.open()) {
-            Tensor[] out = outputs.stream().map(this::empty).toArray(Tensor[]::new);
+            Tensor[] out = emptyOutputs();
             return TileSearch.fastest(candidates(), device, kernel -> {
                 try (var ofLaunch = MemoryScope.open()) {
                     launch(kernel, in, out);
@@ -149,9 +148,11 @@ final class FusedKernel implements Operator {
         }
     }
 
-    private Tensor empty(ProgramValue value) {
-        Layout layout = value.layout();
-        return torch.empty_strided(layout.shape(), layout.strides(), device.options(layout.dtype()));
+    private Tensor[] emptyOutputs() {
+        return outputs.stream()
+                .map(ProgramValue::layout)
+                .map(out -> torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype())))
+                .toArray(Tensor[]::new);
     }
 
     /** Returns the tensor, or a copy of it if its address is not aligned to the accesses of a kernel. */

@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * The CUDA source of a fused kernel.
@@ -311,7 +312,7 @@ final class KernelEmitter {
         }
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        line(FusedKernel.FINISH + "(" + partialParameters() + ", " + outputParameters() + ") {");
+        line(FusedKernel.FINISH + "(" + finishParameters() + ") {");
         line("    const long long column = (long long)blockIdx.x * TILE + threadIdx.x % TILE;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
@@ -787,9 +788,7 @@ final class KernelEmitter {
         for (int i = 0; i < inputs.size(); i++) {
             parameters.add("const " + type(inputs.get(i).dtype()) + " *__restrict__ in" + i);
         }
-        if (!sums.isEmpty()) {
-            parameters.add(partialParameters());
-        }
+        sums.forEach(sum -> parameters.add(partialParameter(sum)));
         for (int i = 0; i < outputs.size(); i++) {
             if (group.level(outputs.get(i)) != Level.COLUMN) {
                 parameters.add(outputParameter(i));
@@ -798,14 +797,14 @@ final class KernelEmitter {
         return String.join(", ", parameters);
     }
 
-    private String partialParameters() {
-        return sums.stream()
-                .map(sum -> computeName(sum) + " *__restrict__ partial" + id(sum))
-                .collect(Collectors.joining(", "));
+    /** Returns the parameters of the second kernel: partial sums, and the outputs that are sums. */
+    private String finishParameters() {
+        Stream<String> results = sums.stream().map(this::output).map(this::outputParameter);
+        return Stream.concat(sums.stream().map(this::partialParameter), results).collect(Collectors.joining(", "));
     }
 
-    private String outputParameters() {
-        return sums.stream().map(this::output).map(this::outputParameter).collect(Collectors.joining(", "));
+    private String partialParameter(Operation sum) {
+        return computeName(sum) + " *__restrict__ partial" + id(sum);
     }
 
     private String outputParameter(int i) {

@@ -3,6 +3,8 @@ package cs336.compile.program;
 import cs336.torch.DType;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -18,10 +20,7 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     /** Returns the layout of a tensor. */
     public static Layout of(Tensor tensor) {
         long[] shape = Tensors.shape(tensor);
-        long[] strides = new long[shape.length];
-        for (int i = 0; i < strides.length; i++) {
-            strides[i] = tensor.stride(i);
-        }
+        long[] strides = LongStream.range(0, shape.length).map(tensor::stride).toArray();
         return new Layout(DType.of(tensor), shape, strides, tensor.storage_offset(), tensor.is_conj());
     }
 
@@ -100,20 +99,17 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the dimensions from the largest to the smallest stride; equal strides keep their order. */
     public int[] storageOrder() {
-        Integer[] order = new Integer[shape.length];
-        Arrays.setAll(order, i -> i);
-        Arrays.sort(order, (a, b) -> Long.compare(strides[b], strides[a]));
-        return Arrays.stream(order).mapToInt(Integer::intValue).toArray();
+        return IntStream.range(0, shape.length)
+                .boxed()
+                .sorted((a, b) -> Long.compare(strides[b], strides[a]))
+                .mapToInt(Integer::intValue)
+                .toArray();
     }
 
     /** Returns this layout with its dimensions in another order. */
     public Layout permuted(int[] order) {
-        long[] newShape = new long[order.length];
-        long[] newStrides = new long[order.length];
-        for (int i = 0; i < order.length; i++) {
-            newShape[i] = shape[order[i]];
-            newStrides[i] = strides[order[i]];
-        }
+        long[] newShape = Arrays.stream(order).mapToLong(dim -> shape[dim]).toArray();
+        long[] newStrides = Arrays.stream(order).mapToLong(dim -> strides[dim]).toArray();
         return new Layout(dtype, newShape, newStrides, offset, conjugated);
     }
 
