@@ -193,7 +193,7 @@ final class AttentionFusion {
                     return false;
                 }
             }
-            if (uses.isEmpty() || output == null) {
+            if (output == null) {
                 return false;
             }
             v = operand(output, 1);

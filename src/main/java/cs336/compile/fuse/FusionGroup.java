@@ -35,8 +35,7 @@ final class FusionGroup {
     private static final int MAX_COLUMNS = 32 * 1024; // a block keeps a row in registers
     private static final int MAX_ROW_BYTES = 128 * 1024; // of all loaded tensors: 32 registers in each of 1,024 threads
     private static final int MAX_LOADS = 24;
-    private static final int MAX_COLUMNS_PER_ROW =
-            16; // below, there are enough rows to keep all multiprocessors occupied
+    private static final int MAX_COLUMNS_PER_ROW = 16; // up to it, there are enough rows for all multiprocessors
     private static final int MAX_MEMBERS = 100; // the time to compile a kernel grows faster than its size
 
     private final long elements;
