@@ -59,9 +59,8 @@ record Access(List<Digit> digits, long offset) {
     static Access ofOperand(Operation concatenation, ProgramValue operand) {
         List<View> operands = concatenation.reads();
         int i = operands.stream().map(View::value).toList().indexOf(operand);
-        List<Layout> layouts = operands.stream().map(View::layout).toList();
         View part = ((Concatenation) concatenation.operator())
-                .parts(concatenation.output(), layouts)
+                .parts(concatenation.output(), operands)
                 .get(i);
         Layout placed = Concatenation.inPart(new View(operand), part).layout();
         return of(placed, operand.layout().storageOrder()).joined();

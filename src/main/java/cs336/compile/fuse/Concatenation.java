@@ -19,14 +19,14 @@ import org.bytedeco.pytorch.global.torch;
  */
 record Concatenation(int dim) implements Operator {
     /** Returns views of the concatenated matrix that read its parts, with {@code dim} 0 as vectors. */
-    List<View> parts(ProgramValue whole, List<Layout> layouts) {
+    List<View> parts(ProgramValue whole, List<View> matrices) {
         List<View> parts = new ArrayList<>();
         long offset = whole.layout().offset();
-        for (Layout layout : layouts) {
-            long[] shape = dim == 0 ? new long[] {layout.elements()} : layout.shape();
+        for (View matrix : matrices) {
+            long[] shape = dim == 0 ? new long[] {matrix.layout().elements()} : matrix.shape();
             long[] strides = dim == 0 ? new long[] {1} : new long[] {whole.shape()[1], 1};
             parts.add(new View(whole, new Layout(whole.dtype(), shape, strides, offset, false)));
-            offset += dim == 0 ? layout.elements() : layout.shape()[1];
+            offset += dim == 0 ? matrix.layout().elements() : matrix.shape()[1];
         }
         return parts;
     }
@@ -37,11 +37,11 @@ record Concatenation(int dim) implements Operator {
         return view.throughCopy(Layout.contiguous(part.dtype(), part.shape()).withOffset(offset), part);
     }
 
-    /** Returns the layout of matrices of these layouts, concatenated. */
-    Layout concatenated(List<Layout> layouts) {
-        long[] shape = layouts.get(0).shape().clone();
-        shape[dim] = layouts.stream().mapToLong(layout -> layout.shape()[dim]).sum();
-        return Layout.contiguous(layouts.get(0).dtype(), shape);
+    /** Returns the layout of these matrices, concatenated. */
+    Layout concatenated(List<View> matrices) {
+        long[] shape = matrices.get(0).shape().clone();
+        shape[dim] = matrices.stream().mapToLong(matrix -> matrix.shape()[dim]).sum();
+        return Layout.contiguous(matrices.get(0).dtype(), shape);
     }
 
     @Override

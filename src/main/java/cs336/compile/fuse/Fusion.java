@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.PriorityQueue;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 
 /**
  * The pass that joins pointwise operations and reductions into groups, each of which becomes one kernel.
@@ -272,14 +273,8 @@ final class Fusion {
                 || !group.add(copy, first)) {
             return false;
         }
-        for (int i = first + 1; i < group.members().size(); i++) {
-            Operation member = group.members().get(i);
-            group.members()
-                    .set(
-                            i,
-                            member.withViews(
-                                    view -> view.value() == load.value() ? new View(value, view.layout()) : view));
-        }
+        UnaryOperator<View> ofCopy = view -> view.value() == load.value() ? new View(value, view.layout()) : view;
+        group.members().subList(first + 1, group.members().size()).replaceAll(member -> member.withViews(ofCopy));
         readers.get(load.value()).remove(reader);
         copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
         register(reader, copy);

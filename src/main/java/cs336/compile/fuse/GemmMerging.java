@@ -199,12 +199,12 @@ final class GemmMerging {
         View x = operand(gemms.get(0), common);
         View whole = transposed(all.whole);
         ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
-        List<Operation> ordered = inOrder(gemms, others, all.parts);
-        List<Layout> layouts =
-                ordered.stream().map(gemm -> gemm.output().layout()).toList();
-        List<View> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, layouts);
+        List<View> results = inOrder(gemms, others, all.parts).stream()
+                .map(gemm -> new View(gemm.output()))
+                .toList();
+        List<View> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, results);
         for (int i = 0; i < places.size(); i++) {
-            parts.put(ordered.get(i).output(), places.get(i));
+            parts.put(results.get(i).value(), places.get(i));
         }
     }
 
@@ -337,7 +337,7 @@ final class GemmMerging {
             }
             end += view.layout().bytes();
         }
-        Layout layout = new Concatenation(ROWS).concatenated(layouts(ordered));
+        Layout layout = new Concatenation(ROWS).concatenated(ordered);
         String name = ordered.stream().map(View::value).map(Object::toString).collect(Collectors.joining(" & "));
         var whole = new ProgramValue(size++, name, layout);
         Tensor tensor = constants.get(first.value());
@@ -374,8 +374,8 @@ final class GemmMerging {
             return null;
         }
         var operator = new Concatenation(dim);
-        ProgramValue whole = newValue(operator.concatenated(layouts(ordered)));
-        List<View> places = operator.parts(whole, layouts(ordered));
+        ProgramValue whole = newValue(operator.concatenated(ordered));
+        List<View> places = operator.parts(whole, ordered);
         List<Argument> sources = new ArrayList<>();
         for (int i = 0; i < ordered.size(); i++) {
             View view = ordered.get(i);
@@ -397,10 +397,6 @@ final class GemmMerging {
         long[] shape = {value.layout().elements() / columns, columns};
         var part = new View(value, new Layout(value.dtype(), shape, new long[] {columns + 1, 1}, 0, false));
         return reads.getOrDefault(value, List.of()).stream().allMatch(view -> Concatenation.inPart(view, part) != null);
-    }
-
-    private static List<Layout> layouts(List<View> views) {
-        return views.stream().map(View::layout).toList();
     }
 
     private ProgramValue newValue(Layout layout) {

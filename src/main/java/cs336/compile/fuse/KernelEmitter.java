@@ -78,9 +78,7 @@ final class KernelEmitter {
         this.group = group;
         this.outputs = outputs;
         inputs = group.inputs();
-        sums = group.members().stream()
-                .filter(member -> level(member) == Level.COLUMN)
-                .toList();
+        sums = members(member -> level(member) == Level.COLUMN);
         for (Operation member : group.members()) {
             for (View view : member.reads()) {
                 if (group.level(view.value()) == null) {
@@ -225,8 +223,7 @@ final class KernelEmitter {
         emitChunks("            ", indent -> {
             for (int i = 0; i < prefetched.size(); i++) {
                 Load load = prefetched.get(i);
-                line(indent + held(load) + "::copyAsync(at(stage, " + i + ", k), " + pointer(load) + " + "
-                        + address(load.access, "column") + ");");
+                line(indent + held(load) + "::copyAsync(at(stage, " + i + ", k), " + address(load, "column") + ");");
             }
         });
         line("        }");
@@ -379,7 +376,7 @@ final class KernelEmitter {
 
     /** Returns the expression that loads a row's number. */
     private String perRow(Load load) {
-        return "loadElement(" + pointer(load) + " + " + address(load.access, "0") + ")";
+        return "loadElement(" + address(load, "0") + ")";
     }
 
     private interface ChunkBody {
@@ -426,11 +423,9 @@ final class KernelEmitter {
             return name + " = " + held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
         }
         if (isVector(load)) {
-            return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + pointer(load) + " + "
-                    + address(load.access, "column") + ");";
+            return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + address(load, "column") + ");";
         }
-        return "EACH(i) " + name + "[i] = loadElement(" + pointer(load) + " + " + address(load.access, "(column + i)")
-                + ");";
+        return "EACH(i) " + name + "[i] = loadElement(" + address(load, "(column + i)") + ");";
     }
 
     /** Returns whether VEC elements are next to each other in memory, aligned to the access. */
@@ -498,10 +493,11 @@ final class KernelEmitter {
         return access.splitAt(group.columns());
     }
 
-    private String pointer(Load load) {
+    /** Returns the pointer to the element of a loaded tensor at the current row and a column. */
+    private String address(Load load, String column) {
         long start = start(load);
         String name = "in" + inputs.indexOf(load.value);
-        return start == 0 ? name : "(" + name + " + " + start + ")";
+        return (start == 0 ? name : "(" + name + " + " + start + ")") + " + " + address(load.access, column);
     }
 
     /** Returns the position of an access's first element from that of the input. */
@@ -511,9 +507,7 @@ final class KernelEmitter {
     }
 
     private void emitOutputs() {
-        List<Operation> stored = group.members().stream()
-                .filter(member -> outputs.contains(member.output()))
-                .toList();
+        List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
             List<Operation> elements =
@@ -574,11 +568,14 @@ final class KernelEmitter {
         depths.put(member.output(), member.operator() instanceof ReductionOperator ? depth + 1 : depth);
     }
 
+    private List<Operation> members(Predicate<Operation> which) {
+        return group.members().stream().filter(which).toList();
+    }
+
     private List<Operation> reductions(int depth) {
-        return group.members().stream()
-                .filter(member -> member.operator() instanceof ReductionOperator && level(member) == Level.ROW)
-                .filter(member -> depths.get(member.output()) == depth)
-                .toList();
+        return members(member -> member.operator() instanceof ReductionOperator
+                && level(member) == Level.ROW
+                && depths.get(member.output()) == depth);
     }
 
     /** Returns the operand of a reduction in the dtype of the computation. */
@@ -610,12 +607,9 @@ final class KernelEmitter {
         for (Operation member : reductions) {
             String type = computeName(member);
             line("    __shared__ " + type + " shared" + id(member) + "[BLOCK_ROWS][THREADS / WARP];");
-            line("    const " + type + " r" + id(member) + " = "
-                    + rounded(
-                            member,
-                            "reduceRow<" + operation(member) + ", THREADS>(acc" + id(member) + ", shared" + id(member)
-                                    + "[threadIdx.x / THREADS], barrier)")
-                    + ";");
+            String arguments = "acc" + id(member) + ", shared" + id(member) + "[threadIdx.x / THREADS], barrier";
+            String total = "reduceRow<" + operation(member) + ", THREADS>(" + arguments + ")";
+            line("    const " + type + " r" + id(member) + " = " + rounded(member, total) + ";");
         }
     }
 
@@ -738,7 +732,7 @@ final class KernelEmitter {
     }
 
     private List<Operation> inOrder(Collection<Operation> some) {
-        return group.members().stream().filter(some::contains).toList();
+        return members(some::contains);
     }
 
     // ---- names and types
