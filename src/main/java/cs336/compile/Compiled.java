@@ -12,12 +12,14 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
@@ -41,21 +43,25 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class Compiled implements AutoCloseable {
     /**
+     * The properties of an input that a recording depends on.
+     *
+     * @param first the index of the first input that shares memory with this one
+     * @param parameter the index of the parameter that shares memory with it, or −1
+     */
+    private record InputGuard(Layout layout, Device device, int first, int parameter) {}
+
+    /**
      * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
-     * @param storages for each input, the index of the first one that shares memory with it
-     * @param sharedParameters for each input, the index of the parameter that it shares memory with, or −1
      */
-    private record Guard(
-            List<Layout> layouts,
-            List<Device> devices,
-            List<Boolean> trainable,
-            List<Integer> storages,
-            List<Integer> sharedParameters,
-            String autocast) {
+    private record Guard(List<InputGuard> inputs, List<Boolean> trainable, String autocast) {
         Device device() {
-            return devices.stream().filter(Device::isCuda).findFirst().orElse(Device.cpu());
+            return inputs.stream()
+                    .map(InputGuard::device)
+                    .filter(Device::isCuda)
+                    .findFirst()
+                    .orElse(Device.cpu());
         }
     }
 
@@ -178,22 +184,18 @@ public final class Compiled implements AutoCloseable {
     }
 
     private Guard guard(Tensor... inputs) {
-        List<Layout> layouts = new ArrayList<>();
-        List<Device> devices = new ArrayList<>();
-        List<Boolean> trainable = new ArrayList<>();
-        List<Integer> storages = new ArrayList<>();
-        List<Integer> sharedParameters = new ArrayList<>();
+        List<InputGuard> guards = new ArrayList<>();
         for (Tensor input : inputs) {
             int first = indexOfAlias(input, List.of(inputs));
             long distance = input.storage_offset() - inputs[first].storage_offset();
-            layouts.add(Layout.of(input).withOffset(distance));
-            devices.add(input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu());
-            trainable.add(GradMode.is_enabled() && input.requires_grad());
-            storages.add(first);
-            sharedParameters.add(indexOfAlias(input, parameters));
+            Device device = input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu();
+            Layout layout = Layout.of(input).withOffset(distance);
+            guards.add(new InputGuard(layout, device, first, indexOfAlias(input, parameters)));
         }
-        parameters.forEach(parameter -> trainable.add(GradMode.is_enabled() && parameter.requires_grad()));
-        return new Guard(layouts, devices, trainable, storages, sharedParameters, Autocast.state());
+        List<Boolean> trainable = Stream.concat(Arrays.stream(inputs), parameters.stream())
+                .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
+                .toList();
+        return new Guard(guards, trainable, Autocast.state());
     }
 
     /** Returns the index of the first tensor that shares memory with an input, or −1. */
