@@ -35,9 +35,11 @@ import org.bytedeco.pytorch.FunctionSchema;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.OperatorHandle;
+import org.bytedeco.pytorch.SchemaArgument;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.WeakIValue;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.SchemaArgType;
 import org.bytedeco.pytorch.global.torch.Tag;
 
 /**
@@ -115,7 +117,8 @@ public final class Recorder implements OperatorListener {
     @Override
     public void dispatched(OperatorCall call) {
         IValueVector stack = call.stack();
-        DispatchedOperator operator = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle()));
+        DispatchedOperator operator =
+                OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle(), stack.size()));
         if (READS_ON_HOST.contains(operator.name().replaceFirst("\\..*", ""))) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
         }
@@ -268,15 +271,11 @@ public final class Recorder implements OperatorListener {
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 
-    private static DispatchedOperator describe(OperatorHandle handle) {
+    private static DispatchedOperator describe(OperatorHandle handle, long arguments) {
         FunctionSchema schema = handle.schema();
-        String text = torch.toString(schema).getString();
-        String[] arguments = text.substring(text.indexOf('(') + 1, text.lastIndexOf(" -> ") - 1)
-                .replace("*, ", "")
-                .split(", (?![^\\[]*\\])");
         var writes = new BitSet();
-        for (int i = 0; i < arguments.length; i++) {
-            writes.set(i, arguments[i].matches("[^=]*\\([^)]*!.*")); // Tensor(a!) self
+        for (int i = 0; i < arguments; i++) {
+            writes.set(i, schema.is_mutable(new SchemaArgument(SchemaArgType.input, i)));
         }
         BytePointer overload = schema.overload_name(); // null if it is empty
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
