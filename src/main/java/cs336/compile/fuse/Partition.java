@@ -60,7 +60,6 @@ public record Partition(Program forward, Program backward) {
         private final List<View> results;
         private final List<View> gradients;
         private final Map<ProgramValue, Operation> producers = new HashMap<>();
-        private final Set<Operation> inForward = new HashSet<>();
         private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
         private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
         private final List<int[]> edges = new ArrayList<>(); // from, to; edge i ^ 1 is the reverse of edge i
@@ -80,7 +79,6 @@ public record Partition(Program forward, Program backward) {
                     ofTangents.addAll(operation.creates());
                 }
             }
-            results.stream().filter(Objects::nonNull).forEach(view -> addToForward(view.value()));
         }
 
         Optional<Partition> partition() {
@@ -104,27 +102,14 @@ public record Partition(Program forward, Program backward) {
                     .filter(value -> saved.contains(value) || primals.contains(value))
                     .sorted(Comparator.comparing(ProgramValue::id))
                     .toList();
-            loaded.forEach(this::addToForward);
-            List<Operation> forward =
-                    joint.operations().stream().filter(inForward::contains).toList();
             List<View> forwardOutputs = new ArrayList<>(results);
             loaded.forEach(value -> forwardOutputs.add(new View(value)));
             List<ProgramValue> backwardInputs = new ArrayList<>(loaded);
             backwardInputs.addAll(tangents);
+            Program forward = Simplification.withoutDeadOperations(
+                    new Program(primals, joint.constants(), joint.operations(), forwardOutputs, joint.size()));
             return Optional.of(new Partition(
-                    new Program(primals, joint.constants(), forward, forwardOutputs, joint.size()),
-                    new Program(backwardInputs, joint.constants(), backward, gradients, joint.size())));
-        }
-
-        /** Adds the operations that a saved value depends on to the forward pass. */
-        private void addToForward(ProgramValue value) {
-            var open = new ArrayDeque<ProgramValue>(List.of(value));
-            while (!open.isEmpty()) {
-                Operation producer = producers.get(open.pop());
-                if (producer != null && inForward.add(producer)) {
-                    producer.reads().forEach(view -> open.push(view.value()));
-                }
-            }
+                    forward, new Program(backwardInputs, joint.constants(), backward, gradients, joint.size())));
         }
 
         private boolean isForwardOfTangents() {
