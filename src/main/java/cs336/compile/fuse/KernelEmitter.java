@@ -807,14 +807,12 @@ final class KernelEmitter {
 
     /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
     private int vector() {
-        int widest = 1;
-        for (Load load : loads.keySet()) {
-            widest = Math.max(widest, isPerRow(load) ? 1 : load.dtype.bytes());
-        }
-        for (ProgramValue value : outputs) {
-            boolean isPerElement = group.level(value) == Level.ELEMENT || group.level(value) == null;
-            widest = Math.max(widest, isPerElement ? value.dtype().bytes() : 1);
-        }
+        Stream<DType> loaded =
+                loads.keySet().stream().filter(load -> !isPerRow(load)).map(Load::dtype);
+        Stream<DType> stored = outputs.stream() // the level of a concatenation is null
+                .filter(value -> group.level(value) == Level.ELEMENT || group.level(value) == null)
+                .map(ProgramValue::dtype);
+        int widest = Stream.concat(loaded, stored).mapToInt(DType::bytes).max().orElse(1);
         int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
         while (group.columns() % vector != 0) {
             vector /= 2;
