@@ -218,8 +218,9 @@ final class FusionGroup {
     private long rowBytes(Operation added, Level addedLevel, long columnsThen) {
         Set<View> counted = new HashSet<>();
         long bytes = 0;
-        for (Operation member :
-                Stream.concat(members.stream(), Stream.of(added)).toList()) {
+        List<Operation> all = new ArrayList<>(members);
+        all.add(added);
+        for (Operation member : all) {
             Level level = levels.getOrDefault(member.output(), addedLevel);
             boolean isOncePerRow = isPointwisePerRow(member, level);
             for (View view : member.reads()) {
@@ -231,11 +232,8 @@ final class FusionGroup {
                         && counted.add(view);
                 bytes += isHeld ? columnsThen * view.dtype().bytes() : 0;
             }
-            boolean isColumnSum = member.operator() instanceof ReductionOperator reduction
-                    && !reduction.isOverRows(member.input().layout());
-            bytes += isColumnSum
-                    ? columnsThen * PointwiseOperator.computeType(member).bytes()
-                    : 0;
+            int sumBytes = PointwiseOperator.computeType(member).bytes();
+            bytes += level == Level.COLUMN ? columnsThen * sumBytes : 0;
         }
         return bytes;
     }

@@ -239,7 +239,7 @@ final class GemmMerging {
         boolean areMatrices = gemms.stream().noneMatch(replacements::containsKey)
                 && weights.stream().allMatch(GemmMerging::isMatrix)
                 && gradients.stream().allMatch(GemmMerging::isMatrix)
-                && gradients.stream().distinct().count() == gradients.size();
+                && gradients.stream().distinct().count() == gradients.size(); // else the weights stay as they are
         AdjacentMatrices allWeights = areMatrices ? adjacent(weights, ROWS) : null;
         if (allWeights == null) {
             return;
