@@ -194,27 +194,25 @@ public final class Recorder implements OperatorListener {
     }
 
     private static Object plain(IValue value) {
-        if (value.isNone()) {
-            return null;
-        } else if (value.isBool()) {
-            return value.toBool();
-        } else if (value.isInt()) {
-            return value.toInt();
-        } else if (value.isDouble()) {
-            return value.toDouble();
-        } else if (value.isIntList()) {
+        String kind = value.tagKind().getString();
+        return switch (kind) {
+            case "None" -> null;
+            case "Bool" -> value.toBool();
+            case "Int" -> value.toInt();
+            case "Double" -> value.toDouble();
+            case "ComplexDouble" ->
+                value.toComplexDouble().real() + " + " + value.toComplexDouble().imag() + "i";
+            case "String" -> value.toStringRef().getString();
+            case "Device" -> value.toDevice().str().getString();
+            default -> list(value, kind);
+        };
+    }
+
+    private static Object list(IValue value, String kind) {
+        if (value.isIntList()) {
             return value.toIntVector().get();
-        } else if (value.isDevice()) {
-            return value.toDevice().str().getString();
-        } else if (value.isComplexDouble()) {
-            return value.toComplexDouble().real() + " + "
-                    + value.toComplexDouble().imag() + "i";
-        } else if (value.isDoubleList()) {
-            return Arrays.toString(value.toDoubleVector().get());
         }
-        return value.isString()
-                ? value.toStringRef().getString()
-                : value.tagKind().getString();
+        return value.isDoubleList() ? Arrays.toString(value.toDoubleVector().get()) : kind;
     }
 
     /**
