@@ -2,7 +2,6 @@ package cs336.compile.fuse;
 
 import cs336.basics.FusedAttention;
 import cs336.basics.FusedAttention.FusedAttentionPasses;
-import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.CallInJava;
 import cs336.compile.program.Interpreter;
@@ -23,6 +22,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -183,7 +184,7 @@ final class AttentionFusion {
             List<Operation> uses = uses(p);
             Operation gradS = null;
             for (Operation use : uses) {
-                if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && output == null) {
+                if (is(use, "bmm") && isMatrix(use.view(0)) && output == null) {
                     output = use;
                 } else if (is(use, "bmm") && isMatrix(transposed(use.view(0))) && gradV == null) {
                     gradV = use;
@@ -216,7 +217,7 @@ final class AttentionFusion {
                 return false;
             }
             for (Operation use : uses(gradS.output())) {
-                if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && scaledGradQ == null) {
+                if (is(use, "bmm") && isMatrix(use.view(0)) && scaledGradQ == null) {
                     List<Operation> scalings = uses(use.output());
                     scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
                     boolean isGradQ = is(scaledGradQ, "mul.Scalar")
@@ -226,7 +227,7 @@ final class AttentionFusion {
                     if (!isGradQ) {
                         return false;
                     }
-                } else if (is(use, "bmm") && isMatrix(use.arguments().get(1)) && gradK == null) {
+                } else if (is(use, "bmm") && isMatrix(use.view(1)) && gradK == null) {
                     View operand = transposed(operand(use, 0));
                     if (!same(scaledQ, operand)) {
                         return false;
@@ -296,12 +297,13 @@ final class AttentionFusion {
         }
 
         /** Returns whether a tensor is a matrix [T, S] for each of the leading dimensions, in row-major order. */
-        private boolean isMatrix(Argument argument) {
-            View view = (View) argument;
-            long[] shape = Arrays.copyOf(lead, lead.length + 2);
-            shape[lead.length] = queries;
-            shape[lead.length + 1] = keys;
-            return isWhole(view, shape);
+        private boolean isMatrix(View view) {
+            return isWhole(view, withLead(queries, keys));
+        }
+
+        private long[] withLead(long rows, long columns) {
+            return LongStream.concat(Arrays.stream(lead), LongStream.of(rows, columns))
+                    .toArray();
         }
 
         /** Returns the operand of a batched matrix multiplication, or what it is a copy of. */
@@ -312,17 +314,15 @@ final class AttentionFusion {
         /** Returns [N, rows, columns] with the leading dimensions of the scores instead of N. */
         private View withLead(View view) {
             Layout from = view.layout();
-            long[] shape = Arrays.copyOf(lead, lead.length + 2);
+            long[] shape = withLead(from.shape()[1], from.shape()[2]);
             long[] strides = new long[shape.length];
             long stride = from.strides()[0];
             for (int i = lead.length - 1; i >= 0; i--) {
                 strides[i] = stride;
                 stride *= lead[i];
             }
-            for (int i = 1; i <= 2; i++) {
-                shape[lead.length + i - 1] = from.shape()[i];
-                strides[lead.length + i - 1] = from.strides()[i];
-            }
+            strides[lead.length] = from.strides()[1];
+            strides[lead.length + 1] = from.strides()[2];
             return new View(view.value(), new Layout(from.dtype(), shape, strides, from.offset(), from.conjugated()));
         }
 
@@ -336,20 +336,19 @@ final class AttentionFusion {
             Program alone = Simplification.withoutDeadOperations(
                     new Program(List.of(), Map.of(), before, List.of(mask), program.size()));
             Set<ProgramValue> outside = program.outside();
-            boolean isConstant = !outside.contains(mask.value().root())
+            Stream<View> reads = alone.operations().stream().flatMap(operation -> operation.reads().stream());
+            boolean isConstant = Stream.concat(Stream.of(mask), reads)
+                            .noneMatch(view -> outside.contains(view.value().root()))
                     && alone.operations().stream()
-                            .noneMatch(operation -> operation.operator().isRandom()
-                                    || operation.reads().stream()
-                                            .anyMatch(view -> outside.contains(
-                                                    view.value().root())));
+                            .noneMatch(operation -> operation.operator().isRandom());
+            if (!isConstant) {
+                return false;
+            }
             try (var scope = MemoryScope.open();
                     var noGrad = NoGrad.open()) {
-                Tensor computed = isConstant ? new Interpreter(alone).run()[0] : null;
-                return isConstant
-                        && torch.equal(
-                                computed,
-                                torch.full_like(computed, new Scalar(Double.NEGATIVE_INFINITY))
-                                        .triu_(1));
+                Tensor computed = new Interpreter(alone).run()[0];
+                Tensor infinite = torch.full_like(computed, new Scalar(Double.NEGATIVE_INFINITY));
+                return torch.equal(computed, infinite.triu_(1));
             }
         }
     }
