@@ -1,8 +1,8 @@
 package cs336.compile;
 
-import java.util.Arrays;
+import cs336.bench.ArgumentCheck;
+import java.util.List;
 import java.util.Locale;
-import java.util.stream.Collectors;
 
 /** An execution mode of a model in a measurement. */
 enum CompileMode {
@@ -17,13 +17,7 @@ enum CompileMode {
 
     /** @throws IllegalArgumentException if there is no such mode; the message lists the known names */
     static CompileMode parse(String name) {
-        for (CompileMode mode : values()) {
-            if (mode.toString().equals(name)) {
-                return mode;
-            }
-        }
-        String known = Arrays.stream(values()).map(CompileMode::toString).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("--mode '" + name + "' is unknown; known: " + known);
+        return ArgumentCheck.oneOf("--mode", name, List.of(values()));
     }
 
     boolean isFused() {

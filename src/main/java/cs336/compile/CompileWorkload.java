@@ -80,32 +80,31 @@ public final class CompileWorkload implements Workload {
         Torch.allowTf32(precision.tf32());
         TileSearch.enable(mode == CompileMode.SEARCHED);
         try (var all = MemoryScope.open();
-                var model = new TransformerLM(ModelCases.config(c), device)) {
-            try (RepeatedPass pass = mode.isFused() ? fused(model, c) : notFused(model, c, mode)) {
-                long start = System.nanoTime();
-                for (int i = 0; i < FIRST_STEPS; i++) {
-                    pass.run().run();
-                }
-                device.synchronize();
-                double firstMs = (System.nanoTime() - start) / NANOS_PER_MS;
-                if (!Turns.areGiven()) {
-                    record.accept(Samples.once(Metric.ms(FIRST), firstMs));
-                }
-                MemoryStats.resetPeak(device);
-                Map<Metric, List<Double>> times = new LinkedHashMap<>();
-                for (int round = 0; round < c.integer("rounds"); round++) {
-                    Turns.await();
-                    Timing timing = Stopwatch.on(device)
-                            .warmup(c.integer("warmup"))
-                            .steps(c.integer("steps"))
-                            .time(TOTAL, pass.run());
-                    timing.samples()
-                            .forEach(samples -> times.computeIfAbsent(samples.metric(), m -> new ArrayList<>())
-                                    .addAll(samples.values()));
-                }
-                times.forEach((metric, values) -> record.accept(new Samples(metric, values)));
-                record.accept(Samples.once(PEAK_MEMORY, MemoryStats.peak(device)));
+                var model = new TransformerLM(ModelCases.config(c), device);
+                RepeatedPass pass = mode.isFused() ? fused(model, c) : notFused(model, c, mode)) {
+            long start = System.nanoTime();
+            for (int i = 0; i < FIRST_STEPS; i++) {
+                pass.run().run();
             }
+            device.synchronize();
+            double firstMs = (System.nanoTime() - start) / NANOS_PER_MS;
+            if (!Turns.areGiven()) {
+                record.accept(Samples.once(Metric.ms(FIRST), firstMs));
+            }
+            MemoryStats.resetPeak(device);
+            Map<Metric, List<Double>> times = new LinkedHashMap<>();
+            for (int round = 0; round < c.integer("rounds"); round++) {
+                Turns.await();
+                Timing timing = Stopwatch.on(device)
+                        .warmup(c.integer("warmup"))
+                        .steps(c.integer("steps"))
+                        .time(TOTAL, pass.run());
+                timing.samples()
+                        .forEach(samples -> times.computeIfAbsent(samples.metric(), m -> new ArrayList<>())
+                                .addAll(samples.values()));
+            }
+            times.forEach((metric, values) -> record.accept(new Samples(metric, values)));
+            record.accept(Samples.once(PEAK_MEMORY, MemoryStats.peak(device)));
         }
     }
 

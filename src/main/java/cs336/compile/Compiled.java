@@ -13,13 +13,13 @@ import cs336.torch.NoGrad;
 import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
@@ -43,35 +43,39 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class Compiled implements AutoCloseable {
     /**
+     * The properties of an input that a recording depends on.
+     *
+     * @param first the index of the first input that shares memory with this one
+     * @param parameter the index of the parameter that shares memory with it, or −1
+     */
+    private record InputGuard(Layout layout, Device device, int first, int parameter) {}
+
+    /**
      * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
-     * @param storages inputs that share a storage have the same number
-     * @param sharedParameters for each input, the index of the parameter that it shares memory with, or −1
      */
-    private record Guard(
-            List<Layout> layouts,
-            List<Device> devices,
-            List<Boolean> trainable,
-            List<Long> storages,
-            List<Integer> sharedParameters,
-            String autocast) {
+    private record Guard(List<InputGuard> inputs, List<Boolean> trainable, String autocast) {
         Device device() {
-            return devices.stream().filter(Device::isCuda).findFirst().orElse(Device.cpu());
+            return inputs.stream()
+                    .map(InputGuard::device)
+                    .filter(Device::isCuda)
+                    .findFirst()
+                    .orElse(Device.cpu());
         }
     }
 
     private final TensorFunction function;
     private final List<Tensor> parameters;
-    private final FusionExtent extent;
+    private final boolean keepsAttention;
     private final boolean graphed;
     private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
     private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
 
-    private Compiled(TensorFunction function, List<Tensor> parameters, FusionExtent extent, boolean graphed) {
+    private Compiled(TensorFunction function, List<Tensor> parameters, boolean keepsAttention, boolean graphed) {
         this.function = function;
         this.parameters = List.copyOf(parameters);
-        this.extent = extent;
+        this.keepsAttention = keepsAttention;
         this.graphed = graphed;
     }
 
@@ -87,7 +91,7 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters, FusionExtent.ALL, false);
+        return new Compiled(function, parameters, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -100,15 +104,7 @@ public final class Compiled implements AutoCloseable {
      * that has a kernel for it.
      */
     public Compiled keepAttention() {
-        return new Compiled(function, parameters, FusionExtent.KEEP_ATTENTION, graphed);
-    }
-
-    /**
-     * Returns a version that runs the recorded operators without fusing them. Its results equal the function's bit for
-     * bit.
-     */
-    public Compiled withoutFusion() {
-        return new Compiled(function, parameters, FusionExtent.NONE, graphed);
+        return new Compiled(function, parameters, true, graphed);
     }
 
     /**
@@ -116,7 +112,7 @@ public final class Compiled implements AutoCloseable {
      * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
-        return new Compiled(function, parameters, extent, true);
+        return new Compiled(function, parameters, keepsAttention, true);
     }
 
     /**
@@ -143,7 +139,7 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 program = CompiledProgram.record(
-                        function, guard.device(), extent, Map.of(), MasterWeights.NONE, ofRecording, inputs);
+                        function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, ofRecording, inputs);
                 programs.put(guard, program);
             }
             boolean isGraph = graphed && guard.device().isCuda();
@@ -164,7 +160,7 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
                 program = DifferentiableProgram.record(
-                        function, guard.device(), extent, parameters.size(), ofRecording, withParameters);
+                        function, guard.device(), keepsAttention, parameters.size(), ofRecording, withParameters);
                 differentiable.put(guard, program);
             }
             Tensor[] outputs = ofRecording.get();
@@ -177,7 +173,8 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
-    private static Tensor[] escaped(MemoryScope scope, Tensor... outputs) {
+    /** Returns these tensors in the memory scope around a scope; null for one that does not exist. */
+    static Tensor[] escaped(MemoryScope scope, Tensor... outputs) {
         for (Tensor output : outputs) {
             if (output != null) {
                 scope.escape(output);
@@ -187,34 +184,24 @@ public final class Compiled implements AutoCloseable {
     }
 
     private Guard guard(Tensor... inputs) {
-        List<Layout> layouts = new ArrayList<>();
-        List<Device> devices = new ArrayList<>();
-        List<Boolean> trainable = new ArrayList<>();
-        List<Long> storages = new ArrayList<>();
-        List<Integer> sharedParameters = new ArrayList<>();
-        Map<Long, Tensor> first = new HashMap<>();
+        List<InputGuard> guards = new ArrayList<>();
         for (Tensor input : inputs) {
-            long storage = input.storage().unsafeGetStorageImpl().address();
-            Tensor earlier = first.putIfAbsent(storage, input);
-            long distance = earlier == null ? 0 : input.storage_offset() - earlier.storage_offset();
-            layouts.add(Layout.of(input).withOffset(distance));
-            devices.add(input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu());
-            trainable.add(GradMode.is_enabled() && input.requires_grad());
-            storages.add(earlier == null ? first.size() - 1L : storages.get(indexOf(earlier, inputs)));
-            sharedParameters.add(indexOfShared(input));
+            int first = indexOfAlias(input, List.of(inputs));
+            long distance = input.storage_offset() - inputs[first].storage_offset();
+            Device device = input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu();
+            Layout layout = Layout.of(input).withOffset(distance);
+            guards.add(new InputGuard(layout, device, first, indexOfAlias(input, parameters)));
         }
-        parameters.forEach(parameter -> trainable.add(GradMode.is_enabled() && parameter.requires_grad()));
-        return new Guard(layouts, devices, trainable, storages, sharedParameters, Autocast.state());
+        List<Boolean> trainable = Stream.concat(Arrays.stream(inputs), parameters.stream())
+                .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
+                .toList();
+        return new Guard(guards, trainable, Autocast.state());
     }
 
-    private static int indexOf(Tensor tensor, Tensor... tensors) {
-        return Arrays.asList(tensors).indexOf(tensor);
-    }
-
-    /** Returns the index of the first parameter that shares memory with an input, or −1. */
-    private int indexOfShared(Tensor input) {
-        for (int i = 0; i < parameters.size(); i++) {
-            if (parameters.get(i).is_alias_of(input)) {
+    /** Returns the index of the first tensor that shares memory with an input, or −1. */
+    private static int indexOfAlias(Tensor input, List<Tensor> tensors) {
+        for (int i = 0; i < tensors.size(); i++) {
+            if (tensors.get(i).is_alias_of(input)) {
                 return i;
             }
         }

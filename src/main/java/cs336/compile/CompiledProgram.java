@@ -11,7 +11,6 @@ import cs336.torch.CudaGraph;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
@@ -24,16 +23,14 @@ final class CompiledProgram implements AutoCloseable {
     private final Program optimized;
     private final Interpreter interpreter;
     private final Device device;
-    private final FusionExtent extent;
-    private final boolean isFused;
+    private final boolean keepsAttention;
     private final boolean[] isCopied;
     private CudaGraph graph; // after the first call of runGraph
     private Tensor[] graphInputs;
     private Tensor[] graphOutputs;
 
-    private CompiledProgram(Program recorded, Program optimized, Device device, FusionExtent extent, boolean isFused) {
-        this.extent = extent;
-        this.isFused = isFused;
+    private CompiledProgram(Program recorded, Program optimized, Device device, boolean keepsAttention) {
+        this.keepsAttention = keepsAttention;
         this.recorded = recorded;
         this.optimized = optimized;
         this.device = device;
@@ -44,7 +41,7 @@ final class CompiledProgram implements AutoCloseable {
     /**
      * Runs a function, records its operations, and compiles them.
      *
-     * @param extent extent of the fusion on a GPU; with {@code NONE} the program runs the recorded operators
+     * @param keepsAttention whether plain attention still stores its scores
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer does in place of a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
@@ -52,20 +49,23 @@ final class CompiledProgram implements AutoCloseable {
     static CompiledProgram record(
             TensorFunction function,
             Device device,
-            FusionExtent extent,
+            boolean keepsAttention,
             Map<String, Tensor> names,
             MasterWeights weights,
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
         Program recorded = Recorder.record(function, names, results, inputs);
         // On the CPU the recorded operators are faster than their lowered forms.
-        boolean generates = extent != FusionExtent.NONE && device.isCuda();
-        Program optimized = generates
-                ? FusionPasses.fuse(extent.ofAttention(recorded, device), device, weights)
-                : FusionPasses.simplify(recorded);
-        var program = new CompiledProgram(recorded, optimized, device, extent, generates);
+        Program optimized =
+                device.isCuda() ? fused(recorded, device, keepsAttention, weights) : FusionPasses.simplify(recorded);
+        var program = new CompiledProgram(recorded, optimized, device, keepsAttention);
         results.set(program.separated(results.get()));
         return program;
+    }
+
+    private static Program fused(Program recorded, Device device, boolean keepsAttention, MasterWeights weights) {
+        Program program = keepsAttention ? recorded : FusionPasses.fuseAttention(recorded, device);
+        return FusionPasses.fuse(program, device, weights);
     }
 
     /**
@@ -82,14 +82,9 @@ final class CompiledProgram implements AutoCloseable {
         return interpreter.start(inputs);
     }
 
-    /** Returns the number of operations that a run executes. */
-    int operations() {
-        return optimized.operations().size();
-    }
-
-    /** Returns for each output the number of operations after which a run has computed it. */
-    int[] completions() {
-        return optimized.completions();
+    /** Returns the program that a run executes. */
+    Program optimized() {
+        return optimized;
     }
 
     /** Returns an output that a run has reached, like {@link #run}. */
@@ -148,26 +143,15 @@ final class CompiledProgram implements AutoCloseable {
 
     /** Returns the recorded program, the fused program, and the sources of the generated kernels. */
     String explain() {
-        Program fused = isFused ? optimized : FusionPasses.fuse(extent.ofAttention(recorded, device), device);
-        var text = new StringBuilder();
-        Map<String, Program> both = new LinkedHashMap<>();
-        both.put("recorded", recorded);
-        both.put("fused", fused);
-        both.forEach((stage, program) -> text.append(stage)
-                .append(": ")
-                .append(program.operations().size())
-                .append(" operations, ")
-                .append(program.bytesMoved())
-                .append(" bytes moved\n")
-                .append(program)
-                .append('\n'));
-        FusionPasses.sources(fused)
-                .forEach((name, source) -> text.append("kernel of ")
-                        .append(name)
-                        .append(":\n")
-                        .append(source)
-                        .append('\n'));
+        Program fused = device.isCuda() ? optimized : fused(recorded, device, keepsAttention, MasterWeights.NONE);
+        var text = new StringBuilder(described("recorded", recorded) + described("fused", fused));
+        FusionPasses.sources(fused).forEach((name, source) -> text.append("kernel of " + name + ":\n" + source + "\n"));
         return text.toString();
+    }
+
+    private static String described(String stage, Program program) {
+        int operations = program.operations().size();
+        return stage + ": " + operations + " operations, " + program.bytesMoved() + " bytes moved\n" + program + "\n";
     }
 
     @Override

@@ -89,7 +89,8 @@ public final class CompiledStep implements AutoCloseable {
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int warmup = WARMUP;
-    private FusionExtent extent = FusionExtent.NONE;
+    private boolean isFused;
+    private boolean keepsAttention;
     private int lossRows; // 0 for all
     private boolean closed;
 
@@ -222,13 +223,15 @@ public final class CompiledStep implements AutoCloseable {
      * {@code grad()}.
      */
     public CompiledStep fuse() {
-        extent = FusionExtent.ALL;
+        isFused = true;
+        keepsAttention = false;
         return this;
     }
 
     /** Fuses like {@link #fuse}, but plain attention still stores its scores. */
     public CompiledStep fuseKeepingAttention() {
-        extent = FusionExtent.KEEP_ATTENTION;
+        isFused = true;
+        keepsAttention = true;
         return this;
     }
 
@@ -330,13 +333,12 @@ public final class CompiledStep implements AutoCloseable {
                     parameters.stream().filter(Tensor::requires_grad).toArray(Tensor[]::new);
             Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(trainable);
             Tensor[] results = new Tensor[1 + parameters.size()];
-            results[0] = scope.escape(value.detach());
+            results[0] = value.detach();
             int next = 0;
             for (int i = 0; i < parameters.size(); i++) {
-                Tensor gradient = parameters.get(i).requires_grad() ? gradients[next++] : null;
-                results[i + 1] = gradient == null ? null : scope.escape(gradient);
+                results[i + 1] = parameters.get(i).requires_grad() ? gradients[next++] : null;
             }
-            return results;
+            return Compiled.escaped(scope, results);
         }
     }
 
@@ -352,7 +354,7 @@ public final class CompiledStep implements AutoCloseable {
     private void update() {
         try (var scope = MemoryScope.open()) {
             boolean clips = maxNorm < Double.POSITIVE_INFINITY;
-            if (clips && extent != FusionExtent.NONE && masterWeights != null && precision != Precision.FP16) {
+            if (clips && isFused && masterWeights != null && precision != Precision.FP16) {
                 Tensor norm = GradientClipping.norm(parameters);
                 masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
                 return;
@@ -514,7 +516,7 @@ public final class CompiledStep implements AutoCloseable {
         }
 
         private void compute(GradientConsumer consumer) {
-            if (extent == FusionExtent.NONE) {
+            if (!isFused) {
                 computePlain();
                 consumer.ready(allIndices());
             } else if (program == null) {
@@ -554,7 +556,7 @@ public final class CompiledStep implements AutoCloseable {
                     program = CompiledProgram.record(
                             CompiledStep.this::lossAndGradients,
                             device,
-                            extent,
+                            keepsAttention,
                             optimizer.parameters(),
                             masterWeights == null ? MasterWeights.NONE : masterWeights,
                             ofThisRun,
@@ -562,22 +564,13 @@ public final class CompiledStep implements AutoCloseable {
                             targets);
                 }
                 Tensor[] results = ofThisRun.get();
-                stages = stagesOf(results);
+                int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
+                stages = GradientStage.of(program.optimized().operations().size(), ofGradients, buckets);
                 copyLoss(results[0]);
                 for (GradientStage stage : stages) {
-                    attach(stage, Arrays.copyOfRange(results, 1, results.length));
-                    consumer.ready(stage.parameters());
+                    deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));
                 }
             }
-        }
-
-        private List<GradientStage> stagesOf(Tensor... results) {
-            int[] completions = program.completions();
-            int[] ofGradients = new int[parameters.size()];
-            for (int i = 0; i < ofGradients.length; i++) {
-                ofGradients[i] = results[i + 1] == null ? -1 : completions[i + 1];
-            }
-            return GradientStage.of(program.operations(), ofGradients, buckets);
         }
 
         private void computeFused(GradientConsumer consumer) {
@@ -585,8 +578,7 @@ public final class CompiledStep implements AutoCloseable {
                     var run = program.start(inputs, targets)) {
                 for (GradientStage stage : stages) {
                     run.advance(stage.end());
-                    attach(stage, outputs(run, stage));
-                    consumer.ready(stage.parameters());
+                    deliver(stage, consumer, outputs(run, stage));
                 }
                 copyLoss(program.output(run, 0));
             }
@@ -600,17 +592,17 @@ public final class CompiledStep implements AutoCloseable {
         }
 
         private void record(GradientConsumer consumer) {
+            if (isFused && !collectivesInGraph) {
+                graphs = recordStages();
+                return;
+            }
             if (collectivesInGraph) {
                 firstGraph.record(() -> countCollectives = ddp.group().recordInGraph(() -> compute(consumer)));
-                gradients = attached();
-                graphs = List.of(firstGraph);
-            } else if (extent == FusionExtent.NONE) {
-                firstGraph.record(this::computePlain);
-                gradients = attached();
-                graphs = List.of(firstGraph);
             } else {
-                graphs = recordStages();
+                firstGraph.record(this::computePlain);
             }
+            gradients = attached();
+            graphs = List.of(firstGraph);
         }
 
         private List<CudaGraph> recordStages() {
@@ -655,10 +647,15 @@ public final class CompiledStep implements AutoCloseable {
             }
             for (int i = 0; i < graphs.size(); i++) {
                 graphs.get(i).replay();
-                attach(stages.get(i), gradients);
-                consumer.ready(stages.get(i).parameters());
+                deliver(stages.get(i), consumer, gradients);
             }
             consumer.finish();
+        }
+
+        /** Attaches the gradients of a stage, and passes them on. */
+        private void deliver(GradientStage stage, GradientConsumer consumer, Tensor... ofParameters) {
+            attach(stage, ofParameters);
+            consumer.ready(stage.parameters());
         }
 
         /** Sets the gradients of the parameters of a stage; null leaves one undefined. */

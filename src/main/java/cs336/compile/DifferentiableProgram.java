@@ -9,6 +9,7 @@ import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.AutogradFunction;
 import cs336.torch.Backward;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -34,20 +35,15 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     private final Interpreter forward;
     private final Interpreter backward;
     private final int outputs;
-    private final boolean[] isTrainable;
+    private final List<Boolean> isTrainable; // by input, then by parameter
     private final List<Layout> gradOutputs; // of the outputs that exist; null for one without a gradient
     private final Device device;
 
     private DifferentiableProgram(
-            Program joint,
-            Partition parts,
-            int outputs,
-            boolean[] isTrainable,
-            List<Layout> gradOutputs,
-            Device device) {
+            Program joint, Partition parts, int outputs, Tensor[] inputs, List<Layout> gradOutputs, Device device) {
         this.joint = joint;
         this.outputs = outputs;
-        this.isTrainable = isTrainable;
+        isTrainable = Arrays.stream(inputs).map(Tensor::requires_grad).toList();
         this.gradOutputs = gradOutputs;
         this.device = device;
         this.parts = parts;
@@ -59,7 +55,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     /**
      * Records both passes of a function.
      *
-     * @param extent extent of the fusion on a GPU
+     * @param keepsAttention whether plain attention still stores its scores
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
      * @param results receives the outputs of the function, in the caller's memory scope, if this method returns empty
@@ -69,56 +65,43 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     static Optional<DifferentiableProgram> record(
             TensorFunction function,
             Device device,
-            FusionExtent extent,
+            boolean keepsAttention,
             int parameters,
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
             int own = inputs.length - parameters;
-            boolean[] isTrainable = new boolean[inputs.length];
-            for (int i = 0; i < inputs.length; i++) {
-                isTrainable[i] = inputs[i].requires_grad();
-            }
             Program ofForward = Recorder.record(function, Map.of(), results, Arrays.copyOf(inputs, own));
             ofForward.constants().values().forEach(Tensor::close);
-            Tensor[] plain = results.get();
-            for (Tensor output : plain) {
-                if (output != null) {
-                    scope.escape(output);
-                }
-            }
+            Tensor[] plain = Compiled.escaped(scope, results.get());
             if (ofForward.writesOutside()) { // it must not run a second time
                 return Optional.empty();
             }
             List<Layout> gradOutputs = new ArrayList<>();
             List<Tensor> all = new ArrayList<>(List.of(inputs));
             for (Tensor output : plain) {
-                if (output == null) {
-                    continue;
-                }
-                boolean hasGradient = output.requires_grad();
-                Layout like = hasGradient ? Layout.of(output) : null;
-                gradOutputs.add(hasGradient ? Layout.contiguous(like.dtype(), like.shape()) : null);
-                if (hasGradient) {
+                if (output != null && output.requires_grad()) {
+                    gradOutputs.add(Layout.contiguous(DType.of(output), Tensors.shape(output)));
                     all.add(torch.ones_like(output).contiguous());
+                } else if (output != null) {
+                    gradOutputs.add(null);
                 }
             }
             if (all.size() == inputs.length) {
                 return Optional.empty();
             }
-            TensorFunction both = given -> bothPasses(function, own, inputs, isTrainable, given);
+            TensorFunction both = given -> bothPasses(function, own, inputs, given);
             Program joint = Recorder.record(both, all.toArray(new Tensor[0]));
             requireNoOtherGradient(joint);
-            boolean generates = extent != FusionExtent.NONE && device.isCuda();
-            Program prepared = generates
-                    ? FusionPasses.prepare(extent.ofAttention(joint, device), device)
+            Program prepared = device.isCuda()
+                    ? FusionPasses.prepare(keepsAttention ? joint : FusionPasses.fuseAttention(joint, device), device)
                     : FusionPasses.simplify(joint);
             Optional<DifferentiableProgram> program = Partition.of(prepared, inputs.length, plain.length)
                     .map(parts -> new DifferentiableProgram(
                             joint,
-                            generates ? parts.fused(device) : parts,
+                            device.isCuda() ? parts.fused(device) : parts,
                             plain.length,
-                            isTrainable,
+                            inputs,
                             gradOutputs,
                             device));
             if (program.isPresent()) {
@@ -140,12 +123,11 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     }
 
     /** Returns the outputs of the function and the gradients of its inputs and parameters. */
-    private static Tensor[] bothPasses(
-            TensorFunction function, int own, Tensor[] inputs, boolean[] isTrainable, Tensor... given) {
+    private static Tensor[] bothPasses(TensorFunction function, int own, Tensor[] inputs, Tensor... given) {
         try (var scope = MemoryScope.open()) {
             Tensor[] leaves = inputs.clone(); // parameters are leaves already
             for (int i = 0; i < own; i++) {
-                leaves[i] = given[i].detach().set_requires_grad(isTrainable[i]);
+                leaves[i] = given[i].detach().set_requires_grad(inputs[i].requires_grad());
             }
             Tensor[] results = function.apply(Arrays.copyOf(leaves, own));
             List<Tensor> differentiable = new ArrayList<>();
@@ -156,23 +138,17 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                     gradOutputs.add(given[inputs.length + gradOutputs.size()]);
                 }
             }
-            List<Tensor> wanted = new ArrayList<>();
-            for (int i = 0; i < leaves.length; i++) {
-                if (isTrainable[i]) {
-                    wanted.add(leaves[i]);
-                }
-            }
+            Tensor[] wanted =
+                    Arrays.stream(leaves).filter(Tensor::requires_grad).toArray(Tensor[]::new);
             Tensor[] gradients = Backward.of(differentiable.toArray(new Tensor[0]))
                     .with(gradOutputs.toArray(new Tensor[0]))
-                    .gradients(wanted.toArray(new Tensor[0]));
+                    .gradients(wanted);
             List<Tensor> all = new ArrayList<>();
             for (Tensor result : results) {
-                all.add(result == null ? null : scope.escape(result.detach()));
+                all.add(result == null ? null : result.detach());
             }
-            for (Tensor gradient : gradients) {
-                all.add(gradient == null ? null : scope.escape(gradient));
-            }
-            return all.toArray(new Tensor[0]);
+            all.addAll(Arrays.asList(gradients));
+            return Compiled.escaped(scope, all.toArray(new Tensor[0]));
         }
     }
 
@@ -201,7 +177,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     @Override
     protected Tensor[] backward(Context ctx, Tensor... given) {
         List<Tensor> inputs = new ArrayList<>();
-        int saved = backward.inputs()
+        int saved = parts.backward().inputs().size()
                 - (int) gradOutputs.stream().filter(layout -> layout != null).count();
         for (int i = 0; i < saved; i++) {
             inputs.add(ctx.saved(i));
@@ -218,10 +194,10 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             }
         }
         Tensor[] gradients = backward.run(inputs.toArray(new Tensor[0]));
-        Tensor[] ofAll = new Tensor[isTrainable.length];
+        Tensor[] ofAll = new Tensor[isTrainable.size()];
         int next = 0;
         for (int i = 0; i < ofAll.length; i++) {
-            ofAll[i] = isTrainable[i] ? gradients[next++] : null;
+            ofAll[i] = isTrainable.get(i) ? gradients[next++] : null;
         }
         return ofAll;
     }

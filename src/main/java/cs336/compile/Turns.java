@@ -16,18 +16,16 @@ final class Turns {
     private static final String VARIABLE = "CS336_TURNS";
     private static final long POLL_MS = 5;
 
-    private final Path waits;
-    private final Path turn;
-
-    private Turns(String beginning) {
-        waits = Path.of(beginning + ".waits");
-        turn = Path.of(beginning + ".turn");
-    }
+    private Turns() {}
 
     /** Waits for this process's turn. The turn ends with the next call, or with the process. */
     static void await() throws IOException, InterruptedException {
         if (areGiven()) {
-            new Turns(System.getenv(VARIABLE)).next();
+            String beginning = System.getenv(VARIABLE);
+            Files.writeString(Path.of(beginning + ".waits"), "");
+            while (!Files.deleteIfExists(Path.of(beginning + ".turn"))) {
+                Thread.sleep(POLL_MS);
+            }
         }
     }
 
@@ -35,12 +33,5 @@ final class Turns {
     static boolean areGiven() {
         String beginning = System.getenv(VARIABLE);
         return beginning != null && !beginning.isBlank();
-    }
-
-    private void next() throws IOException, InterruptedException {
-        Files.writeString(waits, "");
-        while (!Files.deleteIfExists(turn)) {
-            Thread.sleep(POLL_MS);
-        }
     }
 }

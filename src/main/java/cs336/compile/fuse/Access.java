@@ -48,7 +48,7 @@ record Access(List<Digit> digits, long offset) {
     static Access ofOutput(Operation operation) {
         Layout out = operation.output().layout();
         if (operation.operator() instanceof ReductionOperator reduction) {
-            out = reduction.withReducedDims(out, operation.input().layout().shape().length);
+            out = reduction.withReducedDims(out, operation.input().shape().length);
         }
         return of(out, iterationOrder(operation));
     }
@@ -59,14 +59,11 @@ record Access(List<Digit> digits, long offset) {
     static Access ofOperand(Operation concatenation, ProgramValue operand) {
         List<View> operands = concatenation.reads();
         int i = operands.stream().map(View::value).toList().indexOf(operand);
-        Layout layout = operand.layout();
-        Layout placed = ((Concatenation) concatenation.operator())
-                .parts(
-                        concatenation.output(),
-                        operands.stream().map(View::layout).toList())
-                .get(i)
-                .of(layout, layout.offset());
-        return of(placed, layout.storageOrder()).joined();
+        View part = ((Concatenation) concatenation.operator())
+                .parts(concatenation.output(), operands)
+                .get(i);
+        Layout placed = Concatenation.inPart(new View(operand), part).layout();
+        return of(placed, operand.layout().storageOrder()).joined();
     }
 
     /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */

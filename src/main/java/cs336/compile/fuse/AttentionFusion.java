@@ -2,7 +2,6 @@ package cs336.compile.fuse;
 
 import cs336.basics.FusedAttention;
 import cs336.basics.FusedAttention.FusedAttentionPasses;
-import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.CallInJava;
 import cs336.compile.program.Interpreter;
@@ -22,6 +21,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -58,7 +60,7 @@ final class AttentionFusion {
     private final Set<ProgramValue> overwritten;
     private final Set<ProgramValue> returned;
     private final Map<ProgramValue, Integer> producers = new HashMap<>();
-    private final Map<ProgramValue, List<Integer>> readers = new HashMap<>();
+    private final Map<ProgramValue, Set<Integer>> readers = new HashMap<>();
     private final Map<Integer, List<Operation>> inserted = new HashMap<>(); // before the operation of this index
     private final Map<ProgramValue, MovedResult> moved = new HashMap<>();
     private final Map<CallLayouts, List<Layout>> results = new HashMap<>();
@@ -75,10 +77,7 @@ final class AttentionFusion {
                 producers.put(created, i);
             }
             for (View view : program.operations().get(i).reads()) {
-                List<Integer> known = readers.computeIfAbsent(view.value(), v -> new ArrayList<>());
-                if (!known.contains(i)) {
-                    known.add(i);
-                }
+                readers.computeIfAbsent(view.value(), v -> new TreeSet<>()).add(i);
             }
         }
     }
@@ -130,8 +129,8 @@ final class AttentionFusion {
 
         PlainAttentionMatch(Operation softmax) {
             this.softmax = softmax;
-            scores = (View) softmax.arguments().get(0);
-            long[] shape = scores.layout().shape();
+            scores = softmax.view(0);
+            long[] shape = scores.shape();
             int rank = shape.length;
             lead = rank == 3 || rank == 4 ? Arrays.copyOf(shape, rank - 2) : NO_LEAD;
             queries = rank < 2 ? 0 : shape[rank - 2];
@@ -141,7 +140,7 @@ final class AttentionFusion {
         void replace() {
             boolean hasMatrices =
                     lead.length > 0 && queries * keys > 1 && Arrays.stream(lead).allMatch(n -> n > 0);
-            double dim = PointwiseOperator.number(softmax.arguments().get(1));
+            double dim = softmax.arguments().get(1).number();
             boolean isOverKeys = dim == -1 || dim == lead.length + 1;
             if (hasMatrices && isOverKeys && matchesScores() && matchesUsesOfP() && areStable()) {
                 emit();
@@ -153,7 +152,7 @@ final class AttentionFusion {
             Operation reader = softmax;
             Operation add = producer(s);
             if (is(add, "add_.Tensor") || is(add, "add.Tensor")) {
-                boolean isAdded = PointwiseOperator.number(add.arguments().get(2)) == 1
+                boolean isAdded = add.arguments().get(2).number() == 1
                         && add.arguments().get(1) instanceof View mask
                         && isCausalMask(mask, add);
                 if (!isAdded || !isMatrix(s) || !usedOnlyBy(s.value(), softmax)) {
@@ -161,25 +160,22 @@ final class AttentionFusion {
                 }
                 isCausal = true;
                 reader = add;
-                s = beforeCasts((View) add.arguments().get(0));
+                s = beforeCasts(add.view(0));
             }
             Operation gemm = producer(s);
             if (!is(gemm, "bmm") || !isMatrix(s) || !usedOnlyBy(s.value(), reader)) {
                 return false;
             }
-            scaledQ = source(withLead((View) gemm.arguments().get(0)), false);
+            scaledQ = operand(gemm, 0);
             View scaled = source(scaledQ, true);
             Operation mul = producer(scaled);
             if (!is(mul, "mul.Scalar") || overwritten.contains(scaled.value())) {
                 return false;
             }
-            q = composed(scaled, mul.output().layout(), (View) mul.arguments().get(0));
-            k = transposed(source(withLead((View) gemm.arguments().get(1)), false));
-            scale = PointwiseOperator.number(mul.arguments().get(1));
-            return q != null
-                    && scale == 1 / Math.sqrt(last(q))
-                    && q.layout().dtype().isFloatingPoint()
-                    && last(k) == last(q);
+            q = scaled.throughCopy(mul.output().layout(), mul.view(0));
+            k = transposed(operand(gemm, 1));
+            scale = mul.arguments().get(1).number();
+            return q != null && scale == 1 / Math.sqrt(last(q)) && q.dtype().isFloatingPoint() && last(k) == last(q);
         }
 
         /** Matches the readers of the probabilities: the output, and the backward pass if there is one. */
@@ -188,11 +184,9 @@ final class AttentionFusion {
             List<Operation> uses = uses(p);
             Operation gradS = null;
             for (Operation use : uses) {
-                if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && output == null) {
+                if (is(use, "bmm") && isMatrix(use.view(0)) && output == null) {
                     output = use;
-                } else if (is(use, "bmm")
-                        && isMatrix(transposed((View) use.arguments().get(0)))
-                        && gradV == null) {
+                } else if (is(use, "bmm") && isMatrix(transposed(use.view(0))) && gradV == null) {
                     gradV = use;
                 } else if (is(use, "_softmax_backward_data") && gradS == null) {
                     gradS = use;
@@ -200,48 +194,41 @@ final class AttentionFusion {
                     return false;
                 }
             }
-            if (uses.isEmpty() || output == null) {
+            if (output == null) {
                 return false;
             }
-            v = source(withLead((View) output.arguments().get(1)), false);
+            v = operand(output, 1);
             boolean isForwardOnly = gradS == null && gradV == null;
-            return Arrays.equals(v.layout().shape(), k.layout().shape())
-                    && (isForwardOnly || gradS != null && matchesBackward(p, gradS));
+            return Arrays.equals(v.shape(), k.shape()) && (isForwardOnly || gradS != null && matchesBackward(p, gradS));
         }
 
         private boolean matchesBackward(ProgramValue p, Operation gradS) {
-            View dP = beforeCasts((View) gradS.arguments().get(0));
-            View y = (View) gradS.arguments().get(1);
+            View dP = beforeCasts(gradS.view(0));
+            View y = gradS.view(1);
             gradP = producer(dP);
             if (!is(gradP, "bmm") || !isMatrix(dP) || y.value() != p || !isMatrix(y)) {
                 return false;
             }
-            dO = source(withLead((View) gradP.arguments().get(0)), false);
+            dO = operand(gradP, 0);
             boolean isGradP = usedOnlyBy(dP.value(), gradS)
-                    && same(
-                            v,
-                            transposed(source(withLead((View) gradP.arguments().get(1)), false)))
-                    && (gradV == null
-                            || same(dO, source(withLead((View) gradV.arguments().get(1)), false)));
+                    && same(v, transposed(operand(gradP, 1)))
+                    && (gradV == null || same(dO, operand(gradV, 1)));
             if (!isGradP) {
                 return false;
             }
             for (Operation use : uses(gradS.output())) {
-                if (is(use, "bmm") && isMatrix(use.arguments().get(0)) && scaledGradQ == null) {
+                if (is(use, "bmm") && isMatrix(use.view(0)) && scaledGradQ == null) {
                     List<Operation> scalings = uses(use.output());
                     scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
                     boolean isGradQ = is(scaledGradQ, "mul.Scalar")
-                            && PointwiseOperator.number(scaledGradQ.arguments().get(1)) == scale
-                            && isWhole(
-                                    (View) scaledGradQ.arguments().get(0),
-                                    q.layout().shape())
-                            && same(k, source(withLead((View) use.arguments().get(1)), false));
+                            && scaledGradQ.arguments().get(1).number() == scale
+                            && isWhole(scaledGradQ.view(0), q.shape())
+                            && same(k, operand(use, 1));
                     if (!isGradQ) {
                         return false;
                     }
-                } else if (is(use, "bmm") && isMatrix(use.arguments().get(1)) && gradK == null) {
-                    View operand =
-                            transposed(source(withLead((View) use.arguments().get(0)), false));
+                } else if (is(use, "bmm") && isMatrix(use.view(1)) && gradK == null) {
+                    View operand = transposed(operand(use, 0));
                     if (!same(scaledQ, operand)) {
                         return false;
                     }
@@ -270,15 +257,15 @@ final class AttentionFusion {
         }
 
         private void emit() {
-            DType dtype = scaledQ.layout().dtype();
+            DType dtype = scaledQ.dtype();
             Optional<FusedAttentionPasses> found = passes(dtype);
             if (found.isEmpty()) {
                 return;
             }
             int start = producers.get(output.output());
-            View narrow = q.layout().dtype() == dtype ? q : cast(start, dtype);
+            View narrow = q.dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
-            List<View> outputs = call(start, softmax.source(), found.get().forward(), inputs);
+            List<View> outputs = call(start, found.get().forward(), inputs);
             move(output, outputs.get(0));
             if (gradP == null) {
                 return;
@@ -287,7 +274,7 @@ final class AttentionFusion {
             inputs.add(dO);
             int first = producers.get(gradP.output());
             first = gradV == null ? first : Math.min(first, producers.get(gradV.output()));
-            List<View> gradients = call(first, softmax.source(), found.get().backward(), inputs);
+            List<View> gradients = call(first, found.get().backward(), inputs);
             move(scaledGradQ, gradients.get(0));
             move(gradK, transposed(gradients.get(1)));
             move(gradV, gradients.get(2));
@@ -295,8 +282,7 @@ final class AttentionFusion {
 
         private Optional<FusedAttentionPasses> passes(DType dtype) {
             try (var scope = MemoryScope.open()) {
-                return FusedAttention.find(
-                        example(Layout.contiguous(dtype, q.layout().shape())), isCausal);
+                return FusedAttention.find(example(Layout.contiguous(dtype, q.shape())), isCausal);
             }
         }
 
@@ -311,34 +297,38 @@ final class AttentionFusion {
         }
 
         /** Returns whether a tensor is a matrix [T, S] for each of the leading dimensions, in row-major order. */
-        private boolean isMatrix(Argument argument) {
-            View view = (View) argument;
-            long[] shape = Arrays.copyOf(lead, lead.length + 2);
-            shape[lead.length] = queries;
-            shape[lead.length + 1] = keys;
-            return isWhole(view, shape);
+        private boolean isMatrix(View view) {
+            return isWhole(view, withLead(queries, keys));
+        }
+
+        private long[] withLead(long rows, long columns) {
+            return LongStream.concat(Arrays.stream(lead), LongStream.of(rows, columns))
+                    .toArray();
+        }
+
+        /** Returns the operand of a batched matrix multiplication, or what it is a copy of. */
+        private View operand(Operation gemm, int side) {
+            return source(withLead(gemm.view(side)), false);
         }
 
         /** Returns [N, rows, columns] with the leading dimensions of the scores instead of N. */
         private View withLead(View view) {
             Layout from = view.layout();
-            long[] shape = Arrays.copyOf(lead, lead.length + 2);
+            long[] shape = withLead(from.shape()[1], from.shape()[2]);
             long[] strides = new long[shape.length];
             long stride = from.strides()[0];
             for (int i = lead.length - 1; i >= 0; i--) {
                 strides[i] = stride;
                 stride *= lead[i];
             }
-            for (int i = 1; i <= 2; i++) {
-                shape[lead.length + i - 1] = from.shape()[i];
-                strides[lead.length + i - 1] = from.strides()[i];
-            }
+            strides[lead.length] = from.strides()[1];
+            strides[lead.length + 1] = from.strides()[2];
             return new View(view.value(), new Layout(from.dtype(), shape, strides, from.offset(), from.conjugated()));
         }
 
         /** Returns whether the program computes a mask from numbers, which is 0 for keys j ≤ i and −∞ elsewhere. */
         private boolean isCausalMask(View mask, Operation reader) {
-            if (!Arrays.equals(mask.layout().shape(), new long[] {queries, keys})) {
+            if (!Arrays.equals(mask.shape(), new long[] {queries, keys})) {
                 return false;
             }
             int end = producers.get(reader.creates().get(0));
@@ -346,20 +336,19 @@ final class AttentionFusion {
             Program alone = Simplification.withoutDeadOperations(
                     new Program(List.of(), Map.of(), before, List.of(mask), program.size()));
             Set<ProgramValue> outside = program.outside();
-            boolean isConstant = !outside.contains(mask.value().root())
+            Stream<View> reads = alone.operations().stream().flatMap(operation -> operation.reads().stream());
+            boolean isConstant = Stream.concat(Stream.of(mask), reads)
+                            .noneMatch(view -> outside.contains(view.value().root()))
                     && alone.operations().stream()
-                            .noneMatch(operation -> operation.operator().isRandom()
-                                    || operation.reads().stream()
-                                            .anyMatch(view -> outside.contains(
-                                                    view.value().root())));
+                            .noneMatch(operation -> operation.operator().isRandom());
+            if (!isConstant) {
+                return false;
+            }
             try (var scope = MemoryScope.open();
                     var noGrad = NoGrad.open()) {
-                Tensor computed = isConstant ? new Interpreter(alone).run()[0] : null;
-                return isConstant
-                        && torch.equal(
-                                computed,
-                                torch.full_like(computed, new Scalar(Double.NEGATIVE_INFINITY))
-                                        .triu_(1));
+                Tensor computed = new Interpreter(alone).run()[0];
+                Tensor infinite = torch.full_like(computed, new Scalar(Double.NEGATIVE_INFINITY));
+                return torch.equal(computed, infinite.triu_(1));
             }
         }
     }
@@ -378,19 +367,15 @@ final class AttentionFusion {
     private static boolean isCopy(Operation operation) {
         return is(operation, "clone")
                 || is(operation, "_to_copy")
-                        && dtypeOf(operation) != operation.input().layout().dtype();
-    }
-
-    private static DType dtypeOf(Operation operation) {
-        return operation.output().layout().dtype();
+                        && operation.output().dtype() != operation.input().dtype();
     }
 
     /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
     private View beforeCasts(View view) {
         Operation copy = producer(view);
         boolean isCast = isCopy(copy)
-                && isWhole(view, view.layout().shape())
-                && isWhole(copy.input(), copy.input().layout().shape());
+                && isWhole(view, view.shape())
+                && isWhole(copy.input(), copy.input().shape());
         return isCast ? beforeCasts(copy.input()) : view;
     }
 
@@ -400,11 +385,11 @@ final class AttentionFusion {
         if (returned.contains(value)) {
             uses.add(null);
         }
-        for (int i : readers.getOrDefault(value, List.of())) {
+        for (int i : readers.getOrDefault(value, Set.of())) {
             Operation reader = program.operations().get(i);
             boolean isCast = isCopy(reader)
                     && reader.output().layout().isContiguous()
-                    && isWhole(reader.input(), reader.input().layout().shape());
+                    && isWhole(reader.input(), reader.input().shape());
             if (isCast) {
                 uses.addAll(uses(reader.output()));
             } else {
@@ -426,7 +411,7 @@ final class AttentionFusion {
             return view;
         }
         View from = copy.input();
-        View read = composed(view, copy.output().layout(), from);
+        View read = view.throughCopy(copy.output().layout(), from);
         return read == null || overwritten.contains(from.value()) ? view : source(read, throughCasts);
     }
 
@@ -440,14 +425,13 @@ final class AttentionFusion {
         inserted.computeIfAbsent(before, i -> new ArrayList<>()).add(operation);
     }
 
-    private List<View> call(int before, String source, JavaOperator operator, List<View> inputs) {
+    private List<View> call(int before, JavaOperator operator, List<View> inputs) {
         List<Layout> layouts = inputs.stream().map(View::layout).toList();
-        List<ProgramValue> values =
-                results.computeIfAbsent(new CallLayouts(operator, layouts), this::resultsOf).stream()
-                        .map(this::newValue)
-                        .toList();
-        insert(before, new Operation(new CallInJava(operator), List.copyOf(inputs), values, List.of(), null, source));
-        return values.stream().map(View::new).toList();
+        ProgramValue[] values = results.computeIfAbsent(new CallLayouts(operator, layouts), this::resultsOf).stream()
+                .map(this::newValue)
+                .toArray(ProgramValue[]::new);
+        insert(before, Operation.of(new CallInJava(operator), inputs, values));
+        return Arrays.stream(values).map(View::new).toList();
     }
 
     /** Runs an operator on zeros to determine the layouts of its results. */
@@ -472,8 +456,7 @@ final class AttentionFusion {
             return;
         }
         ProgramValue old = result.output();
-        ProgramValue copy =
-                newValue(Layout.contiguous(old.layout().dtype(), source.layout().shape()));
+        ProgramValue copy = newValue(Layout.contiguous(old.dtype(), source.shape()));
         insert(producers.get(old), PointwiseOperator.cast(source, copy, device));
         moved.put(old, new MovedResult(copy, source));
     }
@@ -500,16 +483,16 @@ final class AttentionFusion {
 
     private View ofSource(View view) {
         MovedResult result = moved.get(view.value());
-        boolean isSameType = result != null
-                && result.copy().layout().dtype() == result.source().layout().dtype();
-        View read = isSameType ? composed(view, result.copy().layout(), result.source()) : null;
+        boolean isSameType =
+                result != null && result.copy().dtype() == result.source().dtype();
+        View read = isSameType ? view.throughCopy(result.copy().layout(), result.source()) : null;
         return read == null ? ofCopy(view) : read;
     }
 
     // ---- layouts
 
     private static long last(View view) {
-        long[] shape = view.layout().shape();
+        long[] shape = view.shape();
         return shape[shape.length - 1];
     }
 
@@ -537,7 +520,7 @@ final class AttentionFusion {
     }
 
     private static View transposed(View view) {
-        int rank = view.layout().shape().length;
+        int rank = view.shape().length;
         int[] order = new int[rank];
         Arrays.setAll(order, i -> i < rank - 2 ? i : 2 * rank - 3 - i);
         return new View(view.value(), view.layout().permuted(order));
@@ -546,64 +529,7 @@ final class AttentionFusion {
     private static boolean same(View a, View b) {
         return a.value() == b.value()
                 && a.layout().offset() == b.layout().offset()
-                && a.layout().dtype() == b.layout().dtype()
+                && a.dtype() == b.dtype()
                 && Simplification.sameStrides(a.layout(), b.layout());
-    }
-
-    /**
-     * Returns the view of a source that reads the same elements as a view of its copy.
-     *
-     * @param copy the layout of the copy
-     * @param source the view that was copied, in the copy's shape
-     * @return null if a dimension of the view goes through several dimensions of the copy
-     */
-    private static View composed(View view, Layout copy, View source) {
-        Layout layout = view.layout();
-        Layout from = source.layout();
-        if (!copy.isDense() || copy.elements() == 0 || !Arrays.equals(copy.shape(), from.shape())) {
-            return null;
-        }
-        if (layout.conjugated() || from.conjugated() || layout.dtype() != copy.dtype()) {
-            return null;
-        }
-        long[] last = new long[copy.shape().length]; // the largest index in each dimension of the copy
-        long start = from.offset();
-        long rest = layout.offset() - copy.offset();
-        for (int dim : copy.storageOrder()) {
-            if (copy.shape()[dim] > 1) {
-                last[dim] = rest / copy.strides()[dim];
-                rest %= copy.strides()[dim];
-                start += last[dim] * from.strides()[dim];
-            }
-        }
-        long[] strides = new long[layout.shape().length];
-        long outermost = 1; // a stride for dimensions of size 1
-        for (int i = 0; i < strides.length; i++) {
-            long stride = layout.strides()[i];
-            long size = layout.shape()[i];
-            if (size == 1) {
-                continue;
-            }
-            int dim = Arrays.stream(copy.storageOrder())
-                    .filter(d -> copy.shape()[d] > 1 && copy.strides()[d] <= stride)
-                    .findFirst()
-                    .orElse(-1);
-            if (dim < 0 || stride % copy.strides()[dim] != 0) {
-                return null;
-            }
-            long step = stride / copy.strides()[dim];
-            last[dim] += (size - 1) * step;
-            strides[i] = step * from.strides()[dim];
-            outermost = Math.max(outermost, size * strides[i]);
-        }
-        for (int dim = 0; dim < last.length; dim++) {
-            if (last[dim] >= copy.shape()[dim]) {
-                return null;
-            }
-        }
-        for (int i = 0; i < strides.length; i++) {
-            strides[i] = layout.shape()[i] == 1 ? outermost : strides[i];
-        }
-        return new View(source.value(), new Layout(from.dtype(), layout.shape(), strides, start, false));
     }
 }

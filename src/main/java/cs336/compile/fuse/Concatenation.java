@@ -18,61 +18,30 @@ import org.bytedeco.pytorch.global.torch;
  * @param dim 0 to append rows, 1 to append columns
  */
 record Concatenation(int dim) implements Operator {
-    /** A matrix, as a part of the row-major matrix {@code whole}. */
-    record MatrixPart(ProgramValue whole, long offset, long rowLength, long wholeRowLength) {
-        /**
-         * Returns the layout in the whole matrix that reads the same elements as a view of the separate matrix, or null
-         * if no strides describe it.
-         *
-         * @param view a view of a row-major matrix, in which the first element of the matrix has the offset
-         *     {@code start}
-         */
-        Layout of(Layout view, long start) {
-            long[] strides = view.strides().clone();
-            long lastColumn = (view.offset() - start) % rowLength;
-            for (int i = 0; i < strides.length; i++) {
-                boolean isWithinRow = strides[i] % rowLength != 0;
-                lastColumn += isWithinRow ? strides[i] * (view.shape()[i] - 1) : 0;
-                strides[i] = isWithinRow ? strides[i] : strides[i] / rowLength * wholeRowLength;
-            }
-            long row = (view.offset() - start) / rowLength;
-            long column = (view.offset() - start) % rowLength;
-            return lastColumn < rowLength || rowLength == wholeRowLength
-                    ? new Layout(
-                            view.dtype(),
-                            view.shape(),
-                            strides,
-                            offset + row * wholeRowLength + column,
-                            view.conjugated())
-                    : null;
-        }
-
-        /**
-         * Returns the view of the whole matrix that reads the same elements as a view of the separate matrix, or null.
-         */
-        View of(View view) {
-            Layout layout = of(view.layout(), view.value().layout().offset());
-            return layout == null ? null : new View(whole, layout);
-        }
-    }
-
-    /** Returns the positions of matrices with these layouts in the concatenated matrix. */
-    List<MatrixPart> parts(ProgramValue whole, List<Layout> layouts) {
-        List<MatrixPart> parts = new ArrayList<>();
-        long wholeRowLength = whole.layout().shape()[1];
+    /** Returns views of the concatenated matrix that read its parts, with {@code dim} 0 as vectors. */
+    List<View> parts(ProgramValue whole, List<View> matrices) {
+        List<View> parts = new ArrayList<>();
         long offset = whole.layout().offset();
-        for (Layout layout : layouts) {
-            parts.add(new MatrixPart(whole, offset, layout.shape()[1], wholeRowLength));
-            offset += dim == 0 ? layout.elements() : layout.shape()[1];
+        for (View matrix : matrices) {
+            long[] shape = dim == 0 ? new long[] {matrix.layout().elements()} : matrix.shape();
+            long[] strides = dim == 0 ? new long[] {1} : new long[] {whole.shape()[1], 1};
+            parts.add(new View(whole, new Layout(whole.dtype(), shape, strides, offset, false)));
+            offset += dim == 0 ? matrix.layout().elements() : matrix.shape()[1];
         }
         return parts;
     }
 
-    /** Returns the layout of matrices of these layouts, concatenated. */
-    Layout concatenated(List<Layout> layouts) {
-        long[] shape = layouts.get(0).shape().clone();
-        shape[dim] = layouts.stream().mapToLong(layout -> layout.shape()[dim]).sum();
-        return Layout.contiguous(layouts.get(0).dtype(), shape);
+    /** Returns what a view of a separate row-major matrix reads if the matrix is this part, or null if no view does. */
+    static View inPart(View view, View part) {
+        long offset = view.value().layout().offset();
+        return view.throughCopy(Layout.contiguous(part.dtype(), part.shape()).withOffset(offset), part);
+    }
+
+    /** Returns the layout of these matrices, concatenated. */
+    Layout concatenated(List<View> matrices) {
+        long[] shape = matrices.get(0).shape().clone();
+        shape[dim] = matrices.stream().mapToLong(matrix -> matrix.shape()[dim]).sum();
+        return Layout.contiguous(matrices.get(0).dtype(), shape);
     }
 
     @Override

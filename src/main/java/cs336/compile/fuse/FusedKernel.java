@@ -1,10 +1,8 @@
 package cs336.compile.fuse;
 
 import cs336.compile.fuse.KernelEmitter.EmittedKernel;
-import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
-import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
@@ -39,7 +37,6 @@ final class FusedKernel implements Operator {
     private record ModuleKey(String source, Device device) {}
 
     private final FusionGroup group;
-    private final List<Operation> concatenations;
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
     private final Device device;
@@ -47,38 +44,26 @@ final class FusedKernel implements Operator {
     private EmittedKernel emitted;
     private boolean isSearched;
 
-    private FusedKernel(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
+    private FusedKernel(FusionGroup group, List<ProgramValue> outputs, Device device) {
         this.group = group;
-        this.concatenations = concatenations;
         this.device = device;
         this.outputs = outputs;
         inputs = group.inputs();
         List<View> results = outputs.stream().map(View::new).toList();
-        List<Operation> operations =
-                Stream.concat(group.members().stream(), concatenations.stream()).toList();
-        int size = operations.stream()
-                .flatMap(operation -> operation.creates().stream())
+        List<Operation> operations = group.operations();
+        Stream<ProgramValue> created = operations.stream().flatMap(operation -> operation.creates().stream());
+        int lastId = Stream.concat(inputs.stream(), created)
                 .mapToInt(ProgramValue::id)
                 .max()
                 .orElse(0);
-        size = Math.max(size, inputs.stream().mapToInt(ProgramValue::id).max().orElse(0)) + 1;
-        members = new Interpreter(new Program(inputs, Map.of(), operations, results, size));
+        members = new Interpreter(new Program(inputs, Map.of(), operations, results, lastId + 1));
     }
 
-    /**
-     * Returns the operation that computes these values of a group.
-     *
-     * @param concatenations of results of the group, which are among the outputs
-     */
-    static Operation of(FusionGroup group, List<Operation> concatenations, List<ProgramValue> outputs, Device device) {
-        var kernel = new FusedKernel(group, concatenations, outputs, device);
-        return new Operation(
-                kernel,
-                kernel.inputs.stream().<Argument>map(View::new).toList(),
-                outputs,
-                List.of(),
-                null,
-                group.members().get(0).source());
+    /** Returns the operation that computes these values of a group. */
+    static Operation of(FusionGroup group, List<ProgramValue> outputs, Device device) {
+        var kernel = new FusedKernel(group, outputs, device);
+        List<View> inputs = kernel.inputs.stream().map(View::new).toList();
+        return Operation.of(kernel, inputs, outputs.toArray(ProgramValue[]::new));
     }
 
     FusionGroup group() {
@@ -115,7 +100,7 @@ final class FusedKernel implements Operator {
             var key = new ModuleKey(emitted().source(), device);
             emitted = FASTEST.computeIfAbsent(key, k -> fastest(in));
         }
-        Tensor[] out = outputs.stream().map(this::empty).toArray(Tensor[]::new);
+        Tensor[] out = emptyOutputs();
         launch(emitted(), in, out);
         return out;
     }
@@ -154,7 +139,7 @@ final class FusedKernel implements Operator {
 
     private EmittedKernel fastest(Tensor[] in) {
         try (var scope = MemoryScope.open()) {
-            Tensor[] out = outputs.stream().map(this::empty).toArray(Tensor[]::new);
+            Tensor[] out = emptyOutputs();
             return TileSearch.fastest(candidates(), device, kernel -> {
                 try (var ofLaunch = MemoryScope.open()) {
                     launch(kernel, in, out);
@@ -163,9 +148,11 @@ final class FusedKernel implements Operator {
         }
     }
 
-    private Tensor empty(ProgramValue value) {
-        Layout layout = value.layout();
-        return torch.empty_strided(layout.shape(), layout.strides(), device.options(layout.dtype()));
+    private Tensor[] emptyOutputs() {
+        return outputs.stream()
+                .map(ProgramValue::layout)
+                .map(out -> torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype())))
+                .toArray(Tensor[]::new);
     }
 
     /** Returns the tensor, or a copy of it if its address is not aligned to the accesses of a kernel. */
@@ -177,21 +164,21 @@ final class FusedKernel implements Operator {
     /** Returns the kernel with its source. */
     EmittedKernel emitted() {
         if (emitted == null) {
-            emitted = KernelEmitter.of(group, concatenations, inputs, outputs);
+            emitted = KernelEmitter.of(group, outputs);
         }
         return emitted;
     }
 
     /** Returns this kernel with each tile that is plausible for it. */
     List<EmittedKernel> candidates() {
-        return KernelEmitter.candidates(group, concatenations, inputs, outputs);
+        return KernelEmitter.candidates(group, outputs);
     }
 
     /** Returns the members as a program. */
     @Override
     public String toString() {
         var text = new StringBuilder("fused {\n");
-        Stream.concat(group.members().stream(), concatenations.stream())
+        group.operations()
                 .forEach(operation -> text.append("    ").append(operation).append('\n'));
         return text.append("} ").toString();
     }

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.PriorityQueue;
 import java.util.Set;
+import java.util.function.UnaryOperator;
 
 /**
  * The pass that joins pointwise operations and reductions into groups, each of which becomes one kernel.
@@ -59,11 +60,11 @@ final class Fusion {
     private final Map<ProgramValue, Node> producers = new HashMap<>();
     private final Map<ProgramValue, Set<Node>> readers = new HashMap<>(); // of values, and by their roots of storages
     private final Map<ProgramValue, Integer> loads = new HashMap<>(); // the number of groups that load a value
-    private final Set<ProgramValue> overwritten = new HashSet<>();
+    private final Set<ProgramValue> overwritten;
     private final Set<ProgramValue> results; // values that the program returns
     private final Map<ProgramValue, Operation> destinations; // the concatenation that a value is computed for
     private final Map<Operation, List<Node>> nodesOfDestination = new HashMap<>();
-    private final Map<Node, List<Operation>> concatenations = new HashMap<>(); // that the kernel of a group stores
+    private final Set<Operation> folded = new HashSet<>(); // concatenations that the kernel of a group stores
     private int size;
 
     private Fusion(Program program, Device device) {
@@ -71,8 +72,7 @@ final class Fusion {
         this.device = device;
         size = program.size();
         results = program.returned();
-        program.operations()
-                .forEach(operation -> operation.overwrites().forEach(value -> overwritten.add(value.root())));
+        overwritten = Simplification.overwritten(program);
         destinations = destinations(program);
     }
 
@@ -240,11 +240,10 @@ final class Fusion {
         if (producer == null || producer.group == null || producer == reader || producer.group.isOverColumns()) {
             return false;
         }
-        Operation original = producer.group.members().get(producer.group.indexOf(load.value()));
+        Operation original = producer.group.member(load.value());
         FusionGroup group = reader.group;
         boolean isCopyable = original.operator() instanceof PointwiseOperator
-                && original.reads().stream()
-                        .noneMatch(view -> overwritten.contains(view.value().root()))
+                && original.reads().stream().noneMatch(view -> overwritten.contains(view.value()))
                 && group.canUse(original, load.value());
         if (!isCopyable) {
             return false;
@@ -261,8 +260,7 @@ final class Fusion {
         ProgramValue value =
                 new ProgramValue(size, load.value() + "r" + size, load.value().layout());
         size++;
-        Operation copy = new Operation(
-                original.operator(), original.arguments(), List.of(value), List.of(), null, original.source());
+        Operation copy = Operation.of(original.operator(), original.arguments(), value);
         int first = 0;
         while (group.members().get(first).reads().stream().noneMatch(view -> view.value() == load.value())) {
             first++;
@@ -275,14 +273,8 @@ final class Fusion {
                 || !group.add(copy, first)) {
             return false;
         }
-        for (int i = first + 1; i < group.members().size(); i++) {
-            Operation member = group.members().get(i);
-            group.members()
-                    .set(
-                            i,
-                            member.withViews(
-                                    view -> view.value() == load.value() ? new View(value, view.layout()) : view));
-        }
+        UnaryOperator<View> ofCopy = view -> view.value() == load.value() ? new View(value, view.layout()) : view;
+        group.members().subList(first + 1, group.members().size()).replaceAll(member -> member.withViews(ofCopy));
         readers.get(load.value()).remove(reader);
         copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
         register(reader, copy);
@@ -316,34 +308,27 @@ final class Fusion {
     /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
     private List<Operation> scheduled() {
         foldConcatenations();
-        Map<ProgramValue, List<Node>> usedBy = new HashMap<>();
-        Map<Node, Set<Node>> waitsFor = new HashMap<>();
+        Map<Node, Integer> waitsFor = new HashMap<>(); // a number of nodes
         Map<Node, List<Node>> unblocks = new HashMap<>();
         for (Node node : nodes) {
-            waitsFor.put(node, new HashSet<>(node.before));
+            waitsFor.put(node, node.before.size());
             node.before.forEach(other ->
                     unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
-            for (Operation operation : node.operations()) {
-                operation
-                        .reads()
-                        .forEach(view -> usedBy.computeIfAbsent(view.value(), v -> new ArrayList<>())
-                                .add(node));
-            }
         }
         var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
-        nodes.stream().filter(node -> waitsFor.get(node).isEmpty()).forEach(ready::add);
+        nodes.stream().filter(node -> node.before.isEmpty()).forEach(ready::add);
         List<Operation> operations = new ArrayList<>();
         int done = 0;
         while (!ready.isEmpty()) {
             Node node = ready.remove();
             done++;
             if (node.group != null) {
-                operations.addAll(fused(node, usedBy));
-            } else if (concatenations.values().stream().noneMatch(folded -> folded.contains(node.operation))) {
+                operations.addAll(fused(node));
+            } else if (!folded.contains(node.operation)) {
                 operations.add(node.operation);
             }
             for (Node next : unblocks.getOrDefault(node, List.of())) {
-                if (waitsFor.get(next).remove(node) && waitsFor.get(next).isEmpty()) {
+                if (waitsFor.merge(next, -1, Integer::sum) == 0) {
                     ready.add(next);
                 }
             }
@@ -361,30 +346,28 @@ final class Fusion {
                 List<View> operands = node.operation.reads();
                 Node producer = producers.get(operands.get(0).value());
                 boolean isOneKernel = operands.stream().allMatch(view -> producers.get(view.value()) == producer);
-                if (isOneKernel && producer.group != null && producer.group.canStore(node.operation)) {
-                    concatenations
-                            .computeIfAbsent(producer, n -> new ArrayList<>())
-                            .add(node.operation);
+                if (isOneKernel && producer.group != null && producer.group.addConcatenation(node.operation)) {
+                    folded.add(node.operation);
                 }
             }
         }
     }
 
     /** Returns the kernel of a group, or nothing if no operation reads its results. */
-    private List<Operation> fused(Node node, Map<ProgramValue, List<Node>> usedBy) {
-        List<Operation> folded = concatenations.getOrDefault(node, List.of());
+    private List<Operation> fused(Node node) {
+        List<Operation> own = node.group.concatenations();
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
                 .map(Operation::output)
                 .filter(value -> results.contains(value)
-                        || usedBy.getOrDefault(value, List.of()).stream()
-                                .anyMatch(other -> other != node && !folded.contains(other.operation)))
+                        || readers.getOrDefault(value, Set.of()).stream()
+                                .anyMatch(other -> other != node && !own.contains(other.operation)))
                 .toList());
         List<ProgramValue> needed = new ArrayList<>(stored);
-        for (Operation concatenation : folded) {
+        for (Operation concatenation : own) {
             concatenation.reads().forEach(view -> needed.add(view.value()));
             stored.add(concatenation.output());
         }
         node.group.removeUnused(needed);
-        return stored.isEmpty() ? List.of() : List.of(FusedKernel.of(node.group, folded, stored, device));
+        return stored.isEmpty() ? List.of() : List.of(FusedKernel.of(node.group, stored, device));
     }
 }

@@ -35,14 +35,14 @@ final class FusionGroup {
     private static final int MAX_COLUMNS = 32 * 1024; // a block keeps a row in registers
     private static final int MAX_ROW_BYTES = 128 * 1024; // of all loaded tensors: 32 registers in each of 1,024 threads
     private static final int MAX_LOADS = 24;
-    private static final int MAX_COLUMNS_PER_ROW =
-            16; // below, there are enough rows to keep all multiprocessors occupied
+    private static final int MAX_COLUMNS_PER_ROW = 16; // up to it, there are enough rows for all multiprocessors
     private static final int MAX_MEMBERS = 100; // the time to compile a kernel grows faster than its size
 
     private final long elements;
     private long columns; // 0 until a reduction fixes it
     private boolean overColumns;
     private final List<Operation> members = new ArrayList<>();
+    private final List<Operation> concatenations = new ArrayList<>();
     private final Map<ProgramValue, Level> levels = new HashMap<>();
     private final TreeSet<Long> places = new TreeSet<>(); // where the iterations are divided into dimensions
 
@@ -58,7 +58,7 @@ final class FusionGroup {
             group.columns = operation.output().layout().elements();
             group.overColumns = true;
         }
-        return group.elements > 0 && group.add(operation, group.members.size()) ? group : null;
+        return group.elements > 0 && group.add(operation) ? group : null;
     }
 
     static long iterations(Operation operation) {
@@ -99,6 +99,16 @@ final class FusionGroup {
         return members;
     }
 
+    /** Returns the concatenations of members that the kernel stores. */
+    List<Operation> concatenations() {
+        return concatenations;
+    }
+
+    /** Returns the members, then the concatenations. */
+    List<Operation> operations() {
+        return Stream.concat(members.stream(), concatenations.stream()).toList();
+    }
+
     /** Returns the level of a value of this group; null for a value from outside. */
     Level level(ProgramValue value) {
         return levels.get(value);
@@ -111,6 +121,11 @@ final class FusionGroup {
                 .filter(view -> !levels.containsKey(view.value()))
                 .forEach(loads::add));
         return loads;
+    }
+
+    /** Returns the member that computes a value, which must be one of this group. */
+    Operation member(ProgramValue value) {
+        return members.get(indexOf(value));
     }
 
     /** Returns the index of the member that computes a value, or −1. */
@@ -147,11 +162,12 @@ final class FusionGroup {
         }
     }
 
-    /** Returns whether the kernel can store members as the operands of a concatenation. */
-    boolean canStore(Operation concatenation) {
+    /** Lets the kernel store members as the operands of a concatenation if it can. */
+    boolean addConcatenation(Operation concatenation) {
         return concatenation.reads().stream()
-                .allMatch(view -> levels.get(view.value()) == Level.ELEMENT
-                        && Access.ofOperand(concatenation, view.value()).splitAt(columns()) != null);
+                        .allMatch(view -> levels.get(view.value()) == Level.ELEMENT
+                                && Access.ofOperand(concatenation, view.value()).splitAt(columns()) != null)
+                && concatenations.add(concatenation);
     }
 
     /** Returns the values from outside that the members read. */
@@ -202,8 +218,9 @@ final class FusionGroup {
     private long rowBytes(Operation added, Level addedLevel, long columnsThen) {
         Set<View> counted = new HashSet<>();
         long bytes = 0;
-        for (Operation member :
-                Stream.concat(members.stream(), Stream.of(added)).toList()) {
+        List<Operation> all = new ArrayList<>(members);
+        all.add(added);
+        for (Operation member : all) {
             Level level = levels.getOrDefault(member.output(), addedLevel);
             boolean isOncePerRow = isPointwisePerRow(member, level);
             for (View view : member.reads()) {
@@ -213,13 +230,10 @@ final class FusionGroup {
                         && !access.isScalar()
                         && !access.isOncePerRow(columnsThen)
                         && counted.add(view);
-                bytes += isHeld ? columnsThen * view.layout().dtype().bytes() : 0;
+                bytes += isHeld ? columnsThen * view.dtype().bytes() : 0;
             }
-            boolean isColumnSum = member.operator() instanceof ReductionOperator reduction
-                    && !reduction.isOverRows(member.input().layout());
-            bytes += isColumnSum
-                    ? columnsThen * PointwiseOperator.computeType(member).bytes()
-                    : 0;
+            int sumBytes = PointwiseOperator.computeType(member).bytes();
+            bytes += level == Level.COLUMN ? columnsThen * sumBytes : 0;
         }
         return bytes;
     }

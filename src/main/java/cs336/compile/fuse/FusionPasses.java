@@ -78,7 +78,7 @@ public final class FusionPasses {
                 List<Operation> members = kernel.group().members();
                 long separately =
                         members.stream().mapToLong(Operation::bytesMoved).sum();
-                String name = operation.creates().get(0).toString();
+                String name = operation.output().toString();
                 kernels.add(new GeneratedKernel(name, members.size(), separately, operation.bytesMoved()));
             }
         }
@@ -90,8 +90,8 @@ public final class FusionPasses {
         Map<String, String> sources = new LinkedHashMap<>();
         for (Operation operation : fused.operations()) {
             if (operation.operator() instanceof FusedKernel kernel) {
-                sources.put(
-                        operation.creates().get(0).toString(), kernel.emitted().source());
+                String source = kernel.emitted().source();
+                sources.put(operation.output().toString(), source);
             }
         }
         return sources;

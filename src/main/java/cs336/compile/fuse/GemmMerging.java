@@ -1,6 +1,5 @@
 package cs336.compile.fuse;
 
-import cs336.compile.fuse.Concatenation.MatrixPart;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
@@ -65,7 +64,7 @@ final class GemmMerging {
     private final Set<ProgramValue> returned;
     private final Map<ProgramValue, Tensor> constants;
     private final Map<ConcatenationKey, AdjacentMatrices> adjacent = new HashMap<>();
-    private final Map<ProgramValue, MatrixPart> parts = new HashMap<>(); // values that are now parts of another one
+    private final Map<ProgramValue, View> parts = new HashMap<>(); // values that are now parts of another one
     private final Map<Operation, List<Operation>> replacements = new HashMap<>(); // in place of an operation
     private final List<Operation> concatenations = new ArrayList<>();
     private int size;
@@ -108,9 +107,9 @@ final class GemmMerging {
     }
 
     private Program run() {
-        withCommon(program, LEFT, RIGHT).values().forEach(this::mergeProjections);
+        withCommon(program, LEFT, RIGHT).values().forEach(gemms -> merge(gemms, LEFT));
         mergeSums();
-        withCommon(program, RIGHT, LEFT).values().forEach(this::mergeWeightGradients);
+        withCommon(program, RIGHT, LEFT).values().forEach(gemms -> merge(gemms, RIGHT));
         if (replacements.isEmpty()) {
             return program;
         }
@@ -138,8 +137,8 @@ final class GemmMerging {
     }
 
     private View moved(View view) {
-        MatrixPart part = parts.get(view.value());
-        return part == null ? view : part.of(view);
+        View part = parts.get(view.value());
+        return part == null ? view : Concatenation.inPart(view, part);
     }
 
     // ---- sets of matrix multiplications
@@ -149,7 +148,7 @@ final class GemmMerging {
     }
 
     private static View operand(Operation gemm, int side) {
-        return (View) gemm.arguments().get(side);
+        return gemm.view(side);
     }
 
     /** Returns the matrix multiplications by their common operand; the other one is a transposed row-major matrix. */
@@ -185,47 +184,39 @@ final class GemmMerging {
 
     // ---- merging
 
-    /** Merges X · Wᵢᵀ for all i. */
-    private void mergeProjections(List<Operation> gemms) {
-        List<View> weights =
-                gemms.stream().map(gemm -> transposed(operand(gemm, RIGHT))).toList();
-        boolean areMovable = gemms.stream()
-                .allMatch(gemm -> !replacements.containsKey(gemm)
-                        && !returned.contains(gemm.output())
-                        && isMovable(gemm.output(), gemm.output().layout().shape()[1]));
-        AdjacentMatrices all = areMovable ? adjacent(weights, ROWS) : null;
+    /** Merges X · Wᵢᵀ for all i, with the common operand on the left, or Gᵢᵀ · X, with it on the right. */
+    private void merge(List<Operation> gemms, int common) {
+        boolean isLeft = common == LEFT;
+        List<View> others = gemms.stream()
+                .map(gemm -> transposed(operand(gemm, 1 - common)))
+                .toList();
+        boolean areMergeable = gemms.stream()
+                .allMatch(gemm -> !replacements.containsKey(gemm) && (isLeft ? isColumnBlock(gemm) : isAligned(gemm)));
+        AdjacentMatrices all = areMergeable ? adjacent(others, isLeft ? ROWS : COLUMNS) : null;
         if (all == null) {
             return;
         }
-        View x = operand(gemms.get(0), LEFT);
-        ProgramValue merged = replace(
-                gemms,
-                x,
-                transposed(all.whole),
-                x.layout().shape()[0],
-                all.whole.layout().shape()[0]);
-        place(inOrder(gemms, weights, all.parts), merged, COLUMNS);
+        View x = operand(gemms.get(0), common);
+        View whole = transposed(all.whole);
+        ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
+        List<View> results = inOrder(gemms, others, all.parts).stream()
+                .map(gemm -> new View(gemm.output()))
+                .toList();
+        List<View> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, results);
+        for (int i = 0; i < places.size(); i++) {
+            parts.put(results.get(i).value(), places.get(i));
+        }
     }
 
-    /** Merges Gᵢᵀ · X for all i. */
-    private void mergeWeightGradients(List<Operation> gemms) {
-        List<View> gradients =
-                gemms.stream().map(gemm -> transposed(operand(gemm, LEFT))).toList();
-        boolean areAligned = gemms.stream()
-                .allMatch(gemm -> !replacements.containsKey(gemm)
-                        && gemm.output().layout().bytes() % KernelEmitter.ACCESS_BYTES == 0);
-        AdjacentMatrices all = areAligned ? adjacent(gradients, COLUMNS) : null;
-        if (all == null) {
-            return;
-        }
-        View x = operand(gemms.get(0), RIGHT);
-        ProgramValue merged = replace(
-                gemms,
-                transposed(all.whole),
-                x,
-                all.whole.layout().shape()[1],
-                x.layout().shape()[1]);
-        place(inOrder(gemms, gradients, all.parts), merged, ROWS);
+    /** Returns whether the result can be columns of a wider matrix. */
+    private boolean isColumnBlock(Operation gemm) {
+        ProgramValue result = gemm.output();
+        return !returned.contains(result) && isMovable(result, result.shape()[1]);
+    }
+
+    /** Returns whether a result can follow this one in memory. */
+    private static boolean isAligned(Operation gemm) {
+        return gemm.output().layout().bytes() % KernelEmitter.ACCESS_BYTES == 0;
     }
 
     private void mergeSums() {
@@ -248,7 +239,7 @@ final class GemmMerging {
         boolean areMatrices = gemms.stream().noneMatch(replacements::containsKey)
                 && weights.stream().allMatch(GemmMerging::isMatrix)
                 && gradients.stream().allMatch(GemmMerging::isMatrix)
-                && gradients.stream().distinct().count() == gradients.size();
+                && gradients.stream().distinct().count() == gradients.size(); // else the weights stay as they are
         AdjacentMatrices allWeights = areMatrices ? adjacent(weights, ROWS) : null;
         if (allWeights == null) {
             return;
@@ -257,10 +248,9 @@ final class GemmMerging {
         if (all == null) {
             return;
         }
-        Layout like = gemms.get(0).output().layout();
-        ProgramValue merged = replace(gemms, all.whole, allWeights.whole, like.shape()[0], like.shape()[1]);
+        ProgramValue merged = replace(gemms, all.whole, allWeights.whole);
         Layout sum = root.output().layout();
-        var asSum = new View(merged, new Layout(like.dtype(), sum.shape(), sum.strides(), 0, false));
+        var asSum = new View(merged, new Layout(merged.dtype(), sum.shape(), sum.strides(), 0, false));
         replacements.put(root, List.of(PointwiseOperator.cast(asSum, root.output(), device)));
     }
 
@@ -281,8 +271,7 @@ final class GemmMerging {
             boolean isWhole = value.layout().isContiguous()
                     && term.layout().isContiguous()
                     && term.layout().elements() == value.layout().elements()
-                    && Arrays.equals(
-                            term.layout().shape(), sum.output().layout().shape());
+                    && Arrays.equals(term.shape(), sum.output().shape());
             if (!isOnlyTerm || !isWhole) {
                 return false;
             }
@@ -298,29 +287,16 @@ final class GemmMerging {
     }
 
     /** Replaces several matrix multiplications by one. */
-    private ProgramValue replace(List<Operation> gemms, View left, View right, long rows, long columns) {
+    private ProgramValue replace(List<Operation> gemms, View left, View right) {
         Operation first = gemms.get(0);
-        ProgramValue merged = newValue(Layout.contiguous(first.output().layout().dtype(), new long[] {rows, columns}));
+        long[] shape = {left.shape()[0], right.shape()[1]};
+        ProgramValue merged = newValue(Layout.contiguous(first.output().dtype(), shape));
         gemms.forEach(gemm -> replacements.put(gemm, List.of()));
         replacements.put(
                 first,
                 List.of(new Operation(
-                        first.operator(),
-                        List.of(left, right),
-                        List.of(merged),
-                        List.of(),
-                        first.keys(),
-                        first.source())));
+                        first.operator(), List.of(left, right), List.of(merged), List.of(), first.keys())));
         return merged;
-    }
-
-    private void place(List<Operation> gemms, ProgramValue merged, int dim) {
-        List<Layout> layouts =
-                gemms.stream().map(gemm -> gemm.output().layout()).toList();
-        List<MatrixPart> places = new Concatenation(dim).parts(merged, layouts);
-        for (int i = 0; i < places.size(); i++) {
-            parts.put(gemms.get(i).output(), places.get(i));
-        }
     }
 
     /** Returns a list permuted as {@code ordered} permutes the keys. */
@@ -356,12 +332,12 @@ final class GemmMerging {
         for (View view : ordered) {
             if (address(view.value()) != end
                     || storage(view.value()) != storage(first.value())
-                    || view.layout().dtype() != first.layout().dtype()) {
+                    || view.dtype() != first.dtype()) {
                 return null;
             }
             end += view.layout().bytes();
         }
-        Layout layout = new Concatenation(ROWS).concatenated(layouts(ordered));
+        Layout layout = new Concatenation(ROWS).concatenated(ordered);
         String name = ordered.stream().map(View::value).map(Object::toString).collect(Collectors.joining(" & "));
         var whole = new ProgramValue(size++, name, layout);
         Tensor tensor = constants.get(first.value());
@@ -393,20 +369,18 @@ final class GemmMerging {
                         && !returned.contains(view.value())
                         && !readOtherwise.contains(view.value())
                         && !parts.containsKey(view.value())
-                        && isMovable(
-                                view.value(), dim == COLUMNS ? view.layout().shape()[1] : 0));
+                        && (dim == ROWS || isMovable(view.value(), view.shape()[1])));
         if (!areEqual || 2 * copied.size() >= ordered.size() || copied.size() > 0 && dim == ROWS) {
             return null;
         }
         var operator = new Concatenation(dim);
-        ProgramValue whole = newValue(operator.concatenated(layouts(ordered)));
-        List<MatrixPart> places = operator.parts(whole, layouts(ordered));
+        ProgramValue whole = newValue(operator.concatenated(ordered));
+        List<View> places = operator.parts(whole, ordered);
         List<Argument> sources = new ArrayList<>();
         for (int i = 0; i < ordered.size(); i++) {
             View view = ordered.get(i);
             if (copied.contains(view)) {
-                ProgramValue copy = newValue(
-                        Layout.contiguous(view.layout().dtype(), view.layout().shape()));
+                ProgramValue copy = newValue(Layout.contiguous(view.dtype(), view.shape()));
                 concatenations.add(PointwiseOperator.cast(view, copy, device));
                 sources.add(new View(copy));
             } else {
@@ -418,14 +392,11 @@ final class GemmMerging {
         return new AdjacentMatrices(new View(whole), ordered);
     }
 
-    /** Returns whether all reads of a matrix could be reads of rows of this length in a matrix with longer rows. */
-    private boolean isMovable(ProgramValue value, long rowLength) {
-        var part = new MatrixPart(value, 0, rowLength, rowLength + 1);
-        return rowLength == 0 || reads.getOrDefault(value, List.of()).stream().allMatch(view -> part.of(view) != null);
-    }
-
-    private static List<Layout> layouts(List<View> views) {
-        return views.stream().map(View::layout).toList();
+    /** Returns whether all reads of a matrix with so many columns could be reads of a matrix with more columns. */
+    private boolean isMovable(ProgramValue value, long columns) {
+        long[] shape = {value.layout().elements() / columns, columns};
+        var part = new View(value, new Layout(value.dtype(), shape, new long[] {columns + 1, 1}, 0, false));
+        return reads.getOrDefault(value, List.of()).stream().allMatch(view -> Concatenation.inPart(view, part) != null);
     }
 
     private ProgramValue newValue(Layout layout) {

@@ -9,6 +9,7 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -17,6 +18,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * The CUDA source of a fused kernel.
@@ -61,9 +63,9 @@ final class KernelEmitter {
     private record ElementStore(Operation member, int output, Access access) {}
 
     private final FusionGroup group;
-    private final List<Operation> concatenations;
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
+    private final List<Operation> sums; // over the rows
     private final StringBuilder text = new StringBuilder();
     private final Map<Load, String> loads = new LinkedHashMap<>(); // expressions of the loaded numbers
     private final Map<ProgramValue, Integer> depths = new HashMap<>();
@@ -72,16 +74,11 @@ final class KernelEmitter {
     private final List<Load> prefetched = new ArrayList<>();
     private final int chunks;
 
-    private KernelEmitter(
-            FusionGroup group,
-            List<Operation> concatenations,
-            List<ProgramValue> inputs,
-            List<ProgramValue> outputs,
-            KernelTile chosen) {
+    private KernelEmitter(FusionGroup group, List<ProgramValue> outputs, KernelTile chosen) {
         this.group = group;
-        this.concatenations = concatenations;
-        this.inputs = inputs;
         this.outputs = outputs;
+        inputs = group.inputs();
+        sums = members(member -> level(member) == Level.COLUMN);
         for (Operation member : group.members()) {
             for (View view : member.reads()) {
                 if (group.level(view.value()) == null) {
@@ -97,22 +94,20 @@ final class KernelEmitter {
         group.members().forEach(this::findDepth);
     }
 
-    /** Returns the kernel that computes these outputs of a group from these inputs. */
-    static EmittedKernel of(
-            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        var emitter = new KernelEmitter(group, concatenations, inputs, outputs, null);
+    /** Returns the kernel that computes these outputs of a group. */
+    static EmittedKernel of(FusionGroup group, List<ProgramValue> outputs) {
+        var emitter = new KernelEmitter(group, outputs, null);
         EmittedKernel kernel = emitter.kernel();
         return kernel.sharedBytes() <= MAX_SHARED_BYTES
                 ? kernel
-                : new KernelEmitter(group, concatenations, inputs, outputs, emitter.tile.withoutPrefetch()).kernel();
+                : new KernelEmitter(group, outputs, emitter.tile.withoutPrefetch()).kernel();
     }
 
     /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
-    static List<EmittedKernel> candidates(
-            FusionGroup group, List<Operation> concatenations, List<ProgramValue> inputs, List<ProgramValue> outputs) {
-        int vector = new KernelEmitter(group, concatenations, inputs, outputs, null).vector;
+    static List<EmittedKernel> candidates(FusionGroup group, List<ProgramValue> outputs) {
+        int vector = new KernelEmitter(group, outputs, null).vector;
         return KernelTile.candidates(group, vector).stream()
-                .map(tile -> new KernelEmitter(group, concatenations, inputs, outputs, tile).kernel())
+                .map(tile -> new KernelEmitter(group, outputs, tile).kernel())
                 .filter(kernel -> kernel.sharedBytes() <= MAX_SHARED_BYTES)
                 .toList();
     }
@@ -121,13 +116,20 @@ final class KernelEmitter {
         return group.isOverColumns() ? columnKernel() : rowKernel();
     }
 
+    /** Returns the emitted kernel with its grid. */
+    private EmittedKernel kernel(int blockThreads, long gridX, int gridY, int sharedBytes) {
+        List<DType> partials = sums.stream().map(KernelEmitter::compute).toList();
+        List<Integer> ofSums = sums.stream().map(this::output).toList();
+        return new EmittedKernel(
+                text.toString(), blockThreads, gridX, gridY, sharedBytes, tile.parts(), partials, ofSums);
+    }
+
     // ---- kernels
 
     private EmittedKernel rowKernel() {
         boolean reduces = group.hasReduction();
         int rowThreads = tile.rowThreads();
         int blockRows = tile.blockRows();
-        List<Operation> sums = columnSums();
         long blocks = reduces
                 ? (group.rows() + blockRows - 1) / blockRows
                 : (group.columns() / vector + rowThreads - 1) / rowThreads;
@@ -136,7 +138,7 @@ final class KernelEmitter {
         // Without a number of blocks, the compiler spills to fit more of them than the grid has.
         String minBlocks = sums.isEmpty() ? "" : ", " + tile.smBlocks();
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS" + minBlocks + ")");
-        line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
+        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         if (reduces) {
             line("    const int barrier = BLOCK_ROWS == 1 ? 0 : 1 + threadIdx.x / THREADS;");
             line("    " + (sums.isEmpty() ? "const " : "")
@@ -149,12 +151,12 @@ final class KernelEmitter {
             if (reduces) {
                 line("    if (row >= ROWS) return; // all threads of a row");
             }
-            emitRow(List.of());
+            emitRow();
         } else {
-            sums.forEach(sum -> line("    " + type(compute(sum)) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
+            sums.forEach(sum -> line("    " + computeName(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
             emitPrefetch();
             line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
-            emitRow(sums);
+            emitRow();
             line("    syncRow<THREADS>(barrier); // the next row uses the same shared memory");
             line("    }");
             if (blockRows > 1) {
@@ -167,19 +169,13 @@ final class KernelEmitter {
             sums.forEach(this::emitPartialSums);
         }
         line("}");
-        emitFinish(sums);
-        return new EmittedKernel(
-                text.toString(),
-                rowThreads * blockRows,
-                sums.isEmpty() ? blocks : tile.parts(),
-                1,
-                STAGES * prefetched.size() * chunks * rowThreads * blockRows * ACCESS_BYTES,
-                tile.parts(),
-                sums.stream().map(KernelEmitter::compute).toList(),
-                sums.stream().map(this::output).toList());
+        emitFinish();
+        int blockThreads = rowThreads * blockRows;
+        int sharedBytes = STAGES * prefetched.size() * chunks * blockThreads * ACCESS_BYTES;
+        return kernel(blockThreads, sums.isEmpty() ? blocks : tile.parts(), 1, sharedBytes);
     }
 
-    private void emitRow(List<Operation> sums) {
+    private void emitRow() {
         List<String> packed = loads.keySet().stream()
                 .filter(load -> !isPerRow(load) && isVector(load) && load.dtype != DType.FLOAT32)
                 .map(loads::get)
@@ -193,7 +189,7 @@ final class KernelEmitter {
             }
             emitRowMembers(depth);
         }
-        emitOutputs(sums);
+        emitOutputs();
     }
 
     /**
@@ -227,8 +223,7 @@ final class KernelEmitter {
         emitChunks("            ", indent -> {
             for (int i = 0; i < prefetched.size(); i++) {
                 Load load = prefetched.get(i);
-                line(indent + held(load) + "::copyAsync(at(stage, " + i + ", k), " + pointer(load) + " + "
-                        + address(load.access, "column") + ");");
+                line(indent + held(load) + "::copyAsync(at(stage, " + i + ", k), " + address(load, "column") + ");");
             }
         });
         line("        }");
@@ -247,7 +242,7 @@ final class KernelEmitter {
             return;
         }
         String shared = "shared" + id(sum);
-        String type = type(compute(sum));
+        String type = computeName(sum);
         line("    __syncthreads();");
         line("    " + type + " (*" + shared + ")[COLUMNS] = (" + type + " (*)[COLUMNS])sums;");
         emitChunks(
@@ -264,14 +259,13 @@ final class KernelEmitter {
      */
     private EmittedKernel columnKernel() {
         long tiles = (group.columns() / vector + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
-        List<Operation> sums = columnSums();
         preamble(finishTile());
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        line(FusedKernel.KERNEL + "(" + parameters(sums) + ") {");
+        line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
-            line("    " + type(compute(member)) + " acc" + id(member) + "[VEC] = {};");
+            line("    " + computeName(member) + " acc" + id(member) + "[VEC] = {};");
         }
         line("    if (first < COLUMNS) {");
         line("        for (long long row = (long long)blockIdx.y * SLOTS + slot; row < ROWS; row += PARTS * SLOTS) {");
@@ -283,12 +277,12 @@ final class KernelEmitter {
         loads.replaceAll((load, name) -> name + "[i]");
         emitMembers(needed(sums), "            ");
         for (Operation member : sums) {
-            line("            EACH(i) acc" + id(member) + "[i] += " + summand(member) + ";");
+            line("            EACH(i) acc" + id(member) + "[i] += " + reduced(member) + ";");
         }
         line("        }");
         line("    }");
         for (Operation member : sums) {
-            String type = type(compute(member));
+            String type = computeName(member);
             line("    __shared__ " + type + " shared" + id(member) + "[SLOTS][TILE][VEC];");
             line("    EACH(i) shared" + id(member) + "[slot][threadIdx.x % TILE][i] = acc" + id(member) + "[i];");
         }
@@ -300,11 +294,8 @@ final class KernelEmitter {
         }
         line("    }");
         line("}");
-        emitFinish(sums);
-        List<DType> types = sums.stream().map(KernelEmitter::compute).toList();
-        List<Integer> all = sums.stream().map(this::output).toList();
-        return new EmittedKernel(
-                text.toString(), KernelTile.MAX_BLOCK, tiles, tile.parts(), 0, tile.parts(), types, all);
+        emitFinish();
+        return kernel(KernelTile.MAX_BLOCK, tiles, tile.parts(), 0);
     }
 
     private String finishTile() {
@@ -312,22 +303,22 @@ final class KernelEmitter {
     }
 
     /** Emits the second kernel: each block adds up TILE columns of the partial sums. */
-    private void emitFinish(List<Operation> sums) {
+    private void emitFinish() {
         if (sums.isEmpty()) {
             return;
         }
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        line(FusedKernel.FINISH + "(" + partialParameters(sums) + ", " + outputParameters(sums) + ") {");
+        line(FusedKernel.FINISH + "(" + finishParameters() + ") {");
         line("    const long long column = (long long)blockIdx.x * TILE + threadIdx.x % TILE;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
             String acc = "acc" + id(member);
             String shared = "shared" + id(member);
-            line("    " + type(compute(member)) + " " + acc + " = 0;");
+            line("    " + computeName(member) + " " + acc + " = 0;");
             line("    for (int p = slot; p < PARTS && column < COLUMNS; p += SLOTS) " + acc + " += partial" + id(member)
                     + "[p * COLUMNS + column];");
-            line("    __shared__ " + type(compute(member)) + " " + shared + "[SLOTS][TILE];");
+            line("    __shared__ " + computeName(member) + " " + shared + "[SLOTS][TILE];");
             line("    " + shared + "[slot][threadIdx.x % TILE] = " + acc + ";");
         }
         line("    __syncthreads();");
@@ -385,7 +376,7 @@ final class KernelEmitter {
 
     /** Returns the expression that loads a row's number. */
     private String perRow(Load load) {
-        return "loadElement(" + pointer(load) + " + " + address(load.access, "0") + ")";
+        return "loadElement(" + address(load, "0") + ")";
     }
 
     private interface ChunkBody {
@@ -432,11 +423,9 @@ final class KernelEmitter {
             return name + " = " + held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
         }
         if (isVector(load)) {
-            return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + pointer(load) + " + "
-                    + address(load.access, "column") + ");";
+            return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + address(load, "column") + ");";
         }
-        return "EACH(i) " + name + "[i] = loadElement(" + pointer(load) + " + " + address(load.access, "(column + i)")
-                + ");";
+        return "EACH(i) " + name + "[i] = loadElement(" + address(load, "(column + i)") + ");";
     }
 
     /** Returns whether VEC elements are next to each other in memory, aligned to the access. */
@@ -476,8 +465,7 @@ final class KernelEmitter {
     private Load loadOf(Operation member, View view) {
         Access access = Access.of(member, view);
         boolean isRow = FusionGroup.isPointwisePerRow(member, level(member));
-        return new Load(
-                view.value(), view.layout().dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
+        return new Load(view.value(), view.dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
     }
 
     /** Returns the index expression of an access at the current row and a column. */
@@ -505,22 +493,21 @@ final class KernelEmitter {
         return access.splitAt(group.columns());
     }
 
-    private String pointer(Load load) {
+    /** Returns the pointer to the element of a loaded tensor at the current row and a column. */
+    private String address(Load load, String column) {
         long start = start(load);
         String name = "in" + inputs.indexOf(load.value);
-        return start == 0 ? name : "(" + name + " + " + start + ")";
+        return (start == 0 ? name : "(" + name + " + " + start + ")") + " + " + address(load.access, column);
     }
 
     /** Returns the position of an access's first element from that of the input. */
     private static long start(Load load) {
-        int reals = load.value.layout().dtype() == DType.COMPLEX64 ? 2 : 1;
+        int reals = load.value.dtype() == DType.COMPLEX64 ? 2 : 1;
         return load.access.offset() - reals * load.value.layout().offset();
     }
 
-    private void emitOutputs(List<Operation> sums) {
-        List<Operation> stored = group.members().stream()
-                .filter(member -> outputs.contains(member.output()))
-                .toList();
+    private void emitOutputs() {
+        List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
             List<Operation> elements =
@@ -530,23 +517,24 @@ final class KernelEmitter {
             elements.addAll(needed(readers));
             emitMembers(inOrder(elements), indent);
             for (ElementStore store : stores) {
-                DType dtype = store.member.output().layout().dtype();
-                String out = "out" + store.output + " + "
-                        + (store.access.offset() == 0 ? "" : store.access.offset() + " + ");
+                DType dtype = store.member.output().dtype();
+                long start = store.access.offset();
+                String out = "out" + store.output + " + " + (start == 0 ? "" : start + " + ");
                 String value = "v" + id(store.member);
-                line(indent
-                        + (isVector(dtype, store.access, store.access.offset())
-                                ? "Elements<" + type(dtype) + ", VEC>::of(" + value + ").store(" + out
-                                        + address(store.access, "column") + ");"
-                                : "EACH(i) storeElement(" + out + address(store.access, "(column + i)") + ", " + value
-                                        + "[i]);"));
+                if (isVector(dtype, store.access, start)) {
+                    String to = out + address(store.access, "column");
+                    line(indent + "Elements<" + type(dtype) + ", VEC>::of(" + value + ").store(" + to + ");");
+                } else {
+                    String to = out + address(store.access, "(column + i)");
+                    line(indent + "EACH(i) storeElement(" + to + ", " + value + "[i]);");
+                }
             }
-            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + summand(sum) + ";"));
+            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + reduced(sum) + ";"));
         });
         for (Operation member : stored) {
             if (level(member) == Level.ROW) {
-                line("    if (threadIdx.x % THREADS == 0) storeElement(out" + outputs.indexOf(member.output())
-                        + " + row, r" + id(member) + ");");
+                line("    if (threadIdx.x % THREADS == 0) storeElement(out" + output(member) + " + row, r" + id(member)
+                        + ");");
             }
         }
     }
@@ -556,16 +544,14 @@ final class KernelEmitter {
         List<ElementStore> stores = new ArrayList<>();
         for (Operation member : stored) {
             if (level(member) == Level.ELEMENT) {
-                int output = outputs.indexOf(member.output());
-                stores.add(
-                        new ElementStore(member, output, Access.ofOutput(member).joined()));
+                Access access = Access.ofOutput(member).joined();
+                stores.add(new ElementStore(member, output(member), access));
             }
         }
-        for (Operation concatenation : concatenations) {
+        for (Operation concatenation : group.concatenations()) {
             for (View operand : concatenation.reads()) {
-                Operation member = group.members().get(group.indexOf(operand.value()));
-                int output = outputs.indexOf(concatenation.output());
-                stores.add(new ElementStore(member, output, Access.ofOperand(concatenation, operand.value())));
+                Access access = Access.ofOperand(concatenation, operand.value());
+                stores.add(new ElementStore(group.member(operand.value()), output(concatenation), access));
             }
         }
         return stores;
@@ -582,21 +568,19 @@ final class KernelEmitter {
         depths.put(member.output(), member.operator() instanceof ReductionOperator ? depth + 1 : depth);
     }
 
+    private List<Operation> members(Predicate<Operation> which) {
+        return group.members().stream().filter(which).toList();
+    }
+
     private List<Operation> reductions(int depth) {
-        return group.members().stream()
-                .filter(member -> member.operator() instanceof ReductionOperator && level(member) == Level.ROW)
-                .filter(member -> depths.get(member.output()) == depth)
-                .toList();
+        return members(member -> member.operator() instanceof ReductionOperator
+                && level(member) == Level.ROW
+                && depths.get(member.output()) == depth);
     }
 
-    private List<Operation> columnSums() {
-        return group.members().stream()
-                .filter(member -> level(member) == Level.COLUMN)
-                .toList();
-    }
-
-    private String summand(Operation sum) {
-        return converted(sum, sum.arguments().get(0), compute(sum));
+    /** Returns the operand of a reduction in the dtype of the computation. */
+    private String reduced(Operation reduction) {
+        return converted(reduction, reduction.view(0), compute(reduction));
     }
 
     private int output(Operation member) {
@@ -604,31 +588,28 @@ final class KernelEmitter {
     }
 
     private void emitReductions(int depth) {
-        List<Operation> reductions = depth == 0 ? List.of() : reductions(depth);
+        List<Operation> reductions = reductions(depth);
         if (reductions.isEmpty()) {
             return;
         }
         for (Operation member : reductions) {
-            line("    " + type(compute(member)) + " acc" + id(member) + " = " + operation(member) + "::identity(("
-                    + type(compute(member)) + ")0);");
+            line("    " + computeName(member) + " acc" + id(member) + " = " + operation(member) + "::identity(("
+                    + computeName(member) + ")0);");
         }
         emitChunks("    ", indent -> {
             emitMembers(needed(reductions), indent);
             for (Operation member : reductions) {
                 String acc = "acc" + id(member);
-                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", "
-                        + converted(member, member.arguments().get(0), compute(member)) + ");");
+                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", " + reduced(member)
+                        + ");");
             }
         });
         for (Operation member : reductions) {
-            String type = type(compute(member));
+            String type = computeName(member);
             line("    __shared__ " + type + " shared" + id(member) + "[BLOCK_ROWS][THREADS / WARP];");
-            line("    const " + type + " r" + id(member) + " = "
-                    + rounded(
-                            member,
-                            "reduceRow<" + operation(member) + ", THREADS>(acc" + id(member) + ", shared" + id(member)
-                                    + "[threadIdx.x / THREADS], barrier)")
-                    + ";");
+            String arguments = "acc" + id(member) + ", shared" + id(member) + "[threadIdx.x / THREADS], barrier";
+            String total = "reduceRow<" + operation(member) + ", THREADS>(" + arguments + ")";
+            line("    const " + type + " r" + id(member) + " = " + rounded(member, total) + ";");
         }
     }
 
@@ -686,7 +667,7 @@ final class KernelEmitter {
 
     /** Returns an expression rounded to the dtype of the member's output. */
     private String rounded(Operation member, String expression) {
-        DType out = member.output().layout().dtype();
+        DType out = member.output().dtype();
         return switch (out) {
             case BFLOAT16, FLOAT16 ->
                 "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", "
@@ -704,14 +685,13 @@ final class KernelEmitter {
     private String converted(Operation member, Argument argument, DType compute) {
         String operand = operand(member, argument);
         boolean isNumber = !(argument instanceof View);
-        DType dtype =
-                isNumber ? compute : inRegisters(((View) argument).layout().dtype());
+        DType dtype = isNumber ? compute : inRegisters(((View) argument).dtype());
         return dtype == compute ? operand : "(" + type(compute) + ")" + operand;
     }
 
     private String operand(Operation member, Argument argument) {
         if (!(argument instanceof View view)) {
-            double number = PointwiseOperator.number(argument);
+            double number = argument.number();
             DType compute = compute(member);
             number = compute == DType.FLOAT32 ? (float) number : number; // infinite if it is too large
             if (Double.isNaN(number)) {
@@ -741,18 +721,18 @@ final class KernelEmitter {
             Operation reader = open.remove(open.size() - 1);
             for (View view : reader.reads()) {
                 if (group.level(view.value()) == Level.ELEMENT) {
-                    Operation producer = group.members().get(group.indexOf(view.value()));
+                    Operation producer = group.member(view.value());
                     if (needed.add(producer)) {
                         open.add(producer);
                     }
                 }
             }
         }
-        return inOrder(new ArrayList<>(needed));
+        return inOrder(needed);
     }
 
-    private List<Operation> inOrder(List<Operation> some) {
-        return new ArrayList<>(group.members().stream().filter(some::contains).toList());
+    private List<Operation> inOrder(Collection<Operation> some) {
+        return members(some::contains);
     }
 
     // ---- names and types
@@ -770,8 +750,12 @@ final class KernelEmitter {
         return PointwiseOperator.computeType(member);
     }
 
+    private static String computeName(Operation member) {
+        return type(compute(member));
+    }
+
     private static DType inRegisters(Operation member) {
-        return inRegisters(member.output().layout().dtype());
+        return inRegisters(member.output().dtype());
     }
 
     private static DType inRegisters(DType dtype) {
@@ -793,14 +777,12 @@ final class KernelEmitter {
     }
 
     /** Returns the parameters of the first kernel: inputs, partial sums, and outputs that are no sums. */
-    private String parameters(List<Operation> sums) {
+    private String parameters() {
         List<String> parameters = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
-            parameters.add("const " + type(inputs.get(i).layout().dtype()) + " *__restrict__ in" + i);
+            parameters.add("const " + type(inputs.get(i).dtype()) + " *__restrict__ in" + i);
         }
-        if (!sums.isEmpty()) {
-            parameters.add(partialParameters(sums));
-        }
+        sums.forEach(sum -> parameters.add(partialParameter(sum)));
         for (int i = 0; i < outputs.size(); i++) {
             if (group.level(outputs.get(i)) != Level.COLUMN) {
                 parameters.add(outputParameter(i));
@@ -809,30 +791,28 @@ final class KernelEmitter {
         return String.join(", ", parameters);
     }
 
-    private String partialParameters(List<Operation> sums) {
-        return sums.stream()
-                .map(sum -> type(compute(sum)) + " *__restrict__ partial" + id(sum))
-                .collect(Collectors.joining(", "));
+    /** Returns the parameters of the second kernel: partial sums, and the outputs that are sums. */
+    private String finishParameters() {
+        Stream<String> results = sums.stream().map(this::output).map(this::outputParameter);
+        return Stream.concat(sums.stream().map(this::partialParameter), results).collect(Collectors.joining(", "));
     }
 
-    private String outputParameters(List<Operation> sums) {
-        return sums.stream().map(this::output).map(this::outputParameter).collect(Collectors.joining(", "));
+    private String partialParameter(Operation sum) {
+        return computeName(sum) + " *__restrict__ partial" + id(sum);
     }
 
     private String outputParameter(int i) {
-        return type(outputs.get(i).layout().dtype()) + " *__restrict__ out" + i;
+        return type(outputs.get(i).dtype()) + " *__restrict__ out" + i;
     }
 
     /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
     private int vector() {
-        int widest = 1;
-        for (Load load : loads.keySet()) {
-            widest = Math.max(widest, isPerRow(load) ? 1 : load.dtype.bytes());
-        }
-        for (ProgramValue value : outputs) {
-            boolean isPerElement = group.level(value) == Level.ELEMENT || group.level(value) == null;
-            widest = Math.max(widest, isPerElement ? value.layout().dtype().bytes() : 1);
-        }
+        Stream<DType> loaded =
+                loads.keySet().stream().filter(load -> !isPerRow(load)).map(Load::dtype);
+        Stream<DType> stored = outputs.stream() // the level of a concatenation is null
+                .filter(value -> group.level(value) == Level.ELEMENT || group.level(value) == null)
+                .map(ProgramValue::dtype);
+        int widest = Stream.concat(loaded, stored).mapToInt(DType::bytes).max().orElse(1);
         int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
         while (group.columns() % vector != 0) {
             vector /= 2;

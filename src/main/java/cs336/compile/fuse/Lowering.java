@@ -71,8 +71,8 @@ final class Lowering {
         if (isComplex(layout)) {
             return operation.operator().toString().equals("mul.Tensor") && complexMul(operation, out);
         }
-        boolean hasLowerableOperands = operation.reads().stream()
-                .allMatch(view -> isLowerable(view.layout().dtype()) && sameDevice(view));
+        boolean hasLowerableOperands =
+                operation.reads().stream().allMatch(view -> isLowerable(view.dtype()) && sameDevice(view));
         if (!hasLowerableOperands || !isLowerable(layout.dtype())) {
             return false;
         }
@@ -94,7 +94,8 @@ final class Lowering {
             case "silu" -> emit(out, DIV, in.get(0), onePlusExpOfMinus(in.get(0), layout));
             case "silu_backward" -> siluBackward(out, in.get(0), in.get(1));
             case "gelu", "gelu_backward" -> gelu(out, in);
-            case "pow.Tensor_Scalar" -> isFloating && power(out, in.get(0), PointwiseOperator.number(in.get(1)));
+            case "pow.Tensor_Scalar" ->
+                isFloating && power(out, in.get(0), in.get(1).number());
             case "ones_like" -> emit(out, CAST, constant(1));
             case "zeros_like" -> emit(out, CAST, constant(0));
             case "mean.dim", "sum.dim_IntList" ->
@@ -113,7 +114,7 @@ final class Lowering {
     // ---- rules, which return false if they do not apply
 
     private boolean addition(ProgramValue out, String name, List<Argument> in) {
-        double alpha = PointwiseOperator.number(in.get(2));
+        double alpha = in.get(2).number();
         Argument scaled = alpha == 1 ? in.get(1) : wide(out.layout(), MUL, in.get(1), constant(alpha));
         return emitNamed(out, name, List.of(in.get(0), scaled));
     }
@@ -168,8 +169,7 @@ final class Lowering {
         }
         if (mean) {
             long count = x.layout().elements() / out.layout().elements();
-            return emit(
-                    out, DIV, withShape(reduceWide(sum, x), sum, out.layout().shape()), constant(count));
+            return emit(out, DIV, withShape(reduceWide(sum, x), sum, out.shape()), constant(count));
         }
         return operations.add(Operation.of(sum, List.of(x), out));
     }
@@ -234,7 +234,7 @@ final class Lowering {
         View dy = (View) in.get(0);
         View x = (View) in.get(1);
         ReductionOperator sum = overRows(x, in.get(2));
-        int leading = sum == null ? 0 : x.layout().shape().length - sum.dims().size();
+        int leading = sum == null ? 0 : x.shape().length - sum.dims().size();
         if (leading == 0) {
             return false;
         }
@@ -258,7 +258,7 @@ final class Lowering {
 
     /** Returns the sum over the last dimensions, whose sizes a constant lists, or null if it cannot be fused. */
     private ReductionOperator overRows(View x, Argument sizes) {
-        int rank = x.layout().shape().length;
+        int rank = x.shape().length;
         int reduced = ((long[]) ((Constant) sizes).value()).length;
         List<Integer> dims = IntStream.range(rank - reduced, rank).boxed().toList();
         var sum = new ReductionOperator(ReductionKind.SUM, dims, device);
@@ -283,7 +283,7 @@ final class Lowering {
         List<Argument> in = operation.arguments();
         View logp = (View) in.get(0);
         View target = (View) in.get(1);
-        if (logp.layout().shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
+        if (logp.shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
             return false;
         }
         ProgramValue loss = operation.output();
@@ -291,8 +291,7 @@ final class Lowering {
         View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
         View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
         var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0), device);
-        Layout perRow =
-                Layout.contiguous(ofRow.layout().dtype(), target.layout().shape());
+        Layout perRow = Layout.contiguous(ofRow.dtype(), target.shape());
         View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
         operations.add(Operation.of(overRows, List.of(valid), count));
@@ -304,7 +303,7 @@ final class Lowering {
     /** −g ÷ count at the target of each row, 0 elsewhere. */
     private boolean negativeLogLikelihoodBackward(ProgramValue out, List<Argument> in) {
         View target = (View) in.get(2);
-        if (out.layout().shape().length != 2 || !isPlainMean(in.get(3), in.get(4))) {
+        if (out.shape().length != 2 || !isPlainMean(in.get(3), in.get(4))) {
             return false;
         }
         View g = (View) in.get(0);
@@ -314,7 +313,7 @@ final class Lowering {
     }
 
     private boolean isPlainMean(Argument weight, Argument reduction) {
-        return isNone(weight) && PointwiseOperator.number(reduction) == MEAN;
+        return isNone(weight) && reduction.number() == MEAN;
     }
 
     /** Returns for each element of [rows, columns] whether its column is the target of its row. */
@@ -349,7 +348,7 @@ final class Lowering {
 
     /** Returns the reduction of the dimensions that a constant lists, or null if it cannot be fused. */
     private ReductionOperator reduction(ReductionKind kind, View x, Argument dims) {
-        int rank = x.layout().shape().length;
+        int rank = x.shape().length;
         Object listed = ((Constant) dims).value();
         long[] given =
                 listed instanceof long[] many ? many : listed instanceof Long one ? new long[] {one} : new long[0];
@@ -364,7 +363,7 @@ final class Lowering {
 
     /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */
     private View reduceWide(ReductionOperator reduction, View x) {
-        long[] shape = x.layout().shape().clone();
+        long[] shape = x.shape().clone();
         reduction.dims().forEach(dim -> shape[dim] = 1);
         long[] strides = new long[shape.length]; // the order of the results in memory is that of the input
         int[] order = reduction.iterationOrder(x.layout());
@@ -373,7 +372,7 @@ final class Lowering {
             strides[order[i]] = stride;
             stride *= shape[order[i]];
         }
-        ProgramValue out = newValue(new Layout(wideType(x.layout().dtype()), shape, strides, 0, false));
+        ProgramValue out = newValue(new Layout(wideType(x.dtype()), shape, strides, 0, false));
         operations.add(Operation.of(reduction, List.of(x), out));
         return new View(out);
     }
@@ -410,7 +409,7 @@ final class Lowering {
 
     /** Appends a function, and returns true as the result of a rule. */
     private boolean emit(ProgramValue out, PointwiseFunction function, Argument... arguments) {
-        long[] shape = out.layout().shape();
+        long[] shape = out.shape();
         List<Argument> broadcast = new ArrayList<>();
         for (Argument argument : arguments) {
             broadcast.add(
@@ -475,7 +474,7 @@ final class Lowering {
                 && written.layout().isDense()
                 && written.layout().offset() == 0
                 && written.layout().elements() == end.root().layout().elements()
-                && written.layout().dtype() == end.root().layout().dtype();
+                && written.dtype() == end.root().dtype();
         if (!whole || isComplex(written.layout())) {
             return null;
         }

@@ -10,17 +10,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 public interface MasterWeights {
     /** The step does all casts. */
-    MasterWeights NONE = new MasterWeights() {
-        @Override
-        public List<Tensor> copies(List<String> names, DType dtype) {
-            return null;
-        }
-
-        @Override
-        public boolean readsNarrowGradients() {
-            return false;
-        }
-    };
+    MasterWeights NONE = new MasterWeights() {};
 
     /**
      * Returns copies that the optimizer keeps up to date. Those that it creates for this call are adjacent in memory.
@@ -29,8 +19,12 @@ public interface MasterWeights {
      * @return the copies in the order of the names; null if one of them is no parameter of the optimizer, or has no
      *     copy in this dtype
      */
-    List<Tensor> copies(List<String> names, DType dtype);
+    default List<Tensor> copies(List<String> names, DType dtype) {
+        return null;
+    }
 
     /** Returns whether the optimizer reads 16-bit gradients of fp32 parameters. */
-    boolean readsNarrowGradients();
+    default boolean readsNarrowGradients() {
+        return false;
+    }
 }

@@ -27,20 +27,6 @@ public record MemoryPlan(List<ProgramValue> inputs, List<ProgramValue> saved, Li
                 common(computed(partition.backward()), computed));
     }
 
-    /** Returns the bytes that the forward pass stores for the backward pass. */
-    public long savedBytes() {
-        return bytes(saved);
-    }
-
-    /** Returns the additional bytes that the forward pass would store if nothing was recomputed. */
-    public long recomputedBytes() {
-        return bytes(recomputed);
-    }
-
-    private static long bytes(List<ProgramValue> values) {
-        return values.stream().mapToLong(value -> value.layout().bytes()).sum();
-    }
-
     private static List<ProgramValue> common(Collection<ProgramValue> values, Collection<ProgramValue> others) {
         List<ProgramValue> common = new ArrayList<>(values);
         common.retainAll(others);

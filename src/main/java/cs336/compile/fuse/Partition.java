@@ -7,7 +7,6 @@ import cs336.compile.program.ProgramValue;
 import cs336.torch.Device;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -52,13 +51,15 @@ public record Partition(Program forward, Program backward) {
     }
 
     private static final class Cut {
+        private static final int SOURCE = -1; // vertices; those of values are not negative
+        private static final int SINK = -2;
+
         private final Program joint;
         private final List<ProgramValue> primals;
         private final List<ProgramValue> tangents;
         private final List<View> results;
         private final List<View> gradients;
         private final Map<ProgramValue, Operation> producers = new HashMap<>();
-        private final Set<Operation> inForward = new HashSet<>();
         private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
         private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
         private final List<int[]> edges = new ArrayList<>(); // from, to; edge i ^ 1 is the reverse of edge i
@@ -78,7 +79,6 @@ public record Partition(Program forward, Program backward) {
                     ofTangents.addAll(operation.creates());
                 }
             }
-            results.stream().filter(Objects::nonNull).forEach(view -> addToForward(view.value()));
         }
 
         Optional<Partition> partition() {
@@ -102,27 +102,14 @@ public record Partition(Program forward, Program backward) {
                     .filter(value -> saved.contains(value) || primals.contains(value))
                     .sorted(Comparator.comparing(ProgramValue::id))
                     .toList();
-            loaded.forEach(this::addToForward);
-            List<Operation> forward =
-                    joint.operations().stream().filter(inForward::contains).toList();
             List<View> forwardOutputs = new ArrayList<>(results);
             loaded.forEach(value -> forwardOutputs.add(new View(value)));
             List<ProgramValue> backwardInputs = new ArrayList<>(loaded);
             backwardInputs.addAll(tangents);
+            Program forward = Simplification.withoutDeadOperations(
+                    new Program(primals, joint.constants(), joint.operations(), forwardOutputs, joint.size()));
             return Optional.of(new Partition(
-                    new Program(primals, joint.constants(), forward, forwardOutputs, joint.size()),
-                    new Program(backwardInputs, joint.constants(), backward, gradients, joint.size())));
-        }
-
-        /** Adds the operations that a saved value depends on to the forward pass. */
-        private void addToForward(ProgramValue value) {
-            var open = new ArrayDeque<ProgramValue>(List.of(value));
-            while (!open.isEmpty()) {
-                Operation producer = producers.get(open.pop());
-                if (producer != null && inForward.add(producer)) {
-                    producer.reads().forEach(view -> open.push(view.value()));
-                }
-            }
+                    forward, new Program(backwardInputs, joint.constants(), backward, gradients, joint.size())));
         }
 
         private boolean isForwardOfTangents() {
@@ -140,32 +127,29 @@ public record Partition(Program forward, Program backward) {
 
         /** Returns the values to save: those whose edge the cut goes through. */
         private Set<ProgramValue> minimumCut() {
-            int source = -1;
-            int sink = -2;
             for (Operation operation : joint.operations()) {
                 boolean isBackward = operation.creates().stream().anyMatch(ofTangents::contains);
                 for (View view : operation.reads()) {
                     ProgramValue read = view.value();
-                    if (ofTangents.contains(read) || !isInGraph(read, source)) {
+                    if (ofTangents.contains(read) || !isInGraph(read)) {
                         continue;
                     }
                     if (isBackward) {
-                        connect(out(read), sink, INFINITE);
+                        connect(out(read), SINK, INFINITE);
                     } else {
                         operation.creates().forEach(value -> {
-                            isInGraph(value, source);
+                            isInGraph(value);
                             connect(out(read), in(value), INFINITE);
                         });
                     }
                 }
             }
             for (View gradient : gradients) {
-                if (gradient != null && !ofTangents.contains(gradient.value()) && isInGraph(gradient.value(), source)) {
-                    connect(out(gradient.value()), sink, INFINITE);
+                if (gradient != null && !ofTangents.contains(gradient.value()) && isInGraph(gradient.value())) {
+                    connect(out(gradient.value()), SINK, INFINITE);
                 }
             }
-            saturate(source, sink);
-            Set<Integer> reachable = reachable(source);
+            Set<Integer> reachable = saturate();
             Set<ProgramValue> saved = new HashSet<>();
             for (ProgramValue value : vertices.keySet()) {
                 if (reachable.contains(in(value)) && !reachable.contains(out(value))) {
@@ -176,7 +160,7 @@ public record Partition(Program forward, Program backward) {
         }
 
         /** Adds a value with its edge if it is not a constant; the capacity of the edge is the cost of saving it. */
-        private boolean isInGraph(ProgramValue value, int source) {
+        private boolean isInGraph(ProgramValue value) {
             if (joint.constants().containsKey(value.root())) {
                 return false;
             }
@@ -187,7 +171,7 @@ public record Partition(Program forward, Program backward) {
                 Operation producer = producers.get(value);
                 boolean isRecomputable = producer != null && producer.operator() instanceof PointwiseOperator;
                 if (isPrimal || !isRecomputable) {
-                    connect(source, in(value), INFINITE);
+                    connect(SOURCE, in(value), INFINITE);
                 }
             }
             return true;
@@ -210,47 +194,43 @@ public record Partition(Program forward, Program backward) {
             capacities.add(0L);
         }
 
-        /** Pushes flow along shortest paths until there is none left, by Edmonds and Karp's method. */
-        private void saturate(int source, int sink) {
-            Map<Integer, Integer> cameBy = new HashMap<>();
-            while (search(source, sink, cameBy)) {
+        /**
+         * Pushes flow along shortest paths until there is none left, by Edmonds and Karp's method.
+         *
+         * @return the vertices that edges with free capacity still lead to
+         */
+        private Set<Integer> saturate() {
+            Map<Integer, Integer> cameBy = search();
+            while (cameBy.containsKey(SINK)) {
                 long flow = INFINITE;
-                for (int v = sink; v != source; v = edges.get(cameBy.get(v))[0]) {
+                for (int v = SINK; v != SOURCE; v = edges.get(cameBy.get(v))[0]) {
                     flow = Math.min(flow, capacities.get(cameBy.get(v)));
                 }
-                for (int v = sink; v != source; v = edges.get(cameBy.get(v))[0]) {
+                for (int v = SINK; v != SOURCE; v = edges.get(cameBy.get(v))[0]) {
                     int edge = cameBy.get(v);
                     capacities.set(edge, capacities.get(edge) - flow);
                     capacities.set(edge ^ 1, capacities.get(edge ^ 1) + flow);
                 }
+                cameBy = search();
             }
+            return cameBy.keySet();
         }
 
-        private boolean search(int source, int sink, Map<Integer, Integer> cameBy) {
-            cameBy.clear();
-            var open = new ArrayDeque<Integer>(List.of(source));
-            while (!open.isEmpty()) {
+        /** Returns the last edge of a shortest path to each vertex that is reached, at most until the sink is. */
+        private Map<Integer, Integer> search() {
+            Map<Integer, Integer> cameBy = new HashMap<>();
+            var open = new ArrayDeque<Integer>(List.of(SOURCE));
+            while (!open.isEmpty() && !cameBy.containsKey(SINK)) {
                 int vertex = open.poll();
                 for (int edge : outgoing.getOrDefault(vertex, List.of())) {
                     int next = edges.get(edge)[1];
-                    if (capacities.get(edge) > 0 && next != source && !cameBy.containsKey(next)) {
+                    if (capacities.get(edge) > 0 && next != SOURCE && !cameBy.containsKey(next)) {
                         cameBy.put(next, edge);
-                        if (next == sink) {
-                            return true;
-                        }
                         open.add(next);
                     }
                 }
             }
-            return false;
-        }
-
-        private Set<Integer> reachable(int source) {
-            Map<Integer, Integer> cameBy = new HashMap<>();
-            search(source, Integer.MIN_VALUE, cameBy);
-            Set<Integer> reachable = new HashSet<>(cameBy.keySet());
-            reachable.addAll(Arrays.asList(source));
-            return reachable;
+            return cameBy;
         }
     }
 }

@@ -1,7 +1,6 @@
 package cs336.compile.fuse;
 
 import cs336.compile.program.Argument;
-import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
@@ -64,8 +63,8 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
      */
     private Tensor scalar(Argument argument) {
         return isInteger(argument)
-                ? torch.scalar_tensor(new Scalar((long) number(argument)), device.options(DType.INT64))
-                : torch.scalar_tensor(new Scalar(number(argument)), device.options(DType.FLOAT64));
+                ? torch.scalar_tensor(new Scalar((long) argument.number()), device.options(DType.INT64))
+                : torch.scalar_tensor(new Scalar(argument.number()), device.options(DType.FLOAT64));
     }
 
     /**
@@ -73,27 +72,23 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
      * are integers or booleans.
      */
     static DType computeType(Operation operation) {
-        DType out = operation.output().layout().dtype();
+        DType out = operation.output().dtype();
         if (isInteger(out) && operation.arguments().stream().allMatch(PointwiseOperator::isInteger)) {
             return DType.INT64;
         }
-        boolean wide = out == DType.FLOAT64
-                || operation.reads().stream().anyMatch(view -> view.layout().dtype() == DType.FLOAT64);
+        boolean wide =
+                out == DType.FLOAT64 || operation.reads().stream().anyMatch(view -> view.dtype() == DType.FLOAT64);
         return wide ? DType.FLOAT64 : DType.FLOAT32;
     }
 
     static boolean isInteger(Argument argument) {
         return argument instanceof View view
-                ? isInteger(view.layout().dtype())
-                : number(argument) == Math.rint(number(argument)) && Math.abs(number(argument)) <= MAX_EXACT;
+                ? isInteger(view.dtype())
+                : argument.number() == Math.rint(argument.number()) && Math.abs(argument.number()) <= MAX_EXACT;
     }
 
     private static boolean isInteger(DType dtype) {
         return dtype == DType.INT64 || dtype == DType.INT32 || dtype == DType.UINT8 || dtype == DType.BOOL;
-    }
-
-    static double number(Argument argument) {
-        return ((Number) ((Constant) argument).value()).doubleValue();
     }
 
     @Override

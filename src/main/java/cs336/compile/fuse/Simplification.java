@@ -46,7 +46,7 @@ final class Simplification {
                 boolean isNumber =
                         pointwise.function() == PointwiseFunction.CAST && arguments.get(0) instanceof Constant;
                 ProgramValue out = operation.output();
-                if (isNumber && out.layout().dtype() == DType.FLOAT32) {
+                if (isNumber && out.dtype() == DType.FLOAT32) {
                     known.put(out, (Constant) arguments.get(0));
                 }
             }
@@ -67,18 +67,12 @@ final class Simplification {
         return rewritten(
                 program,
                 operation -> {
-                    View from = castSource(operation);
-                    if (from != null) {
-                        ProgramValue out = operation.output();
-                        boolean stable = !overwritten.contains(from.value()) && !overwritten.contains(out);
-                        if (stable && sameStrides(from.layout(), out.layout())) {
-                            if (from.layout().dtype() == out.layout().dtype()) {
-                                copies.put(out, from);
-                            } else if (isExact(
-                                    from.layout().dtype(), out.layout().dtype())) {
-                                widened.put(out, from);
-                            }
-                        }
+                    View from = castSource(operation, overwritten);
+                    if (from != null && from.dtype() == operation.output().dtype()) {
+                        copies.put(operation.output(), from);
+                    } else if (from != null
+                            && isExact(from.dtype(), operation.output().dtype())) {
+                        widened.put(operation.output(), from);
                     }
                 },
                 (operation, view) -> {
@@ -147,15 +141,9 @@ final class Simplification {
         Set<ProgramValue> overwritten = overwritten(program);
         Map<ProgramValue, ProgramValue> casts = new LinkedHashMap<>(); // results, with the parameters that are cast
         for (Operation operation : program.operations()) {
-            View from = castSource(operation);
-            ProgramValue out = from == null ? null : operation.output();
-            if (from != null
-                    && program.constants().containsKey(from.value())
-                    && !overwritten.contains(from.value())
-                    && !overwritten.contains(out)
-                    && from.isWhole()
-                    && sameStrides(from.layout(), out.layout())) {
-                casts.put(out, from.value());
+            View from = castSource(operation, overwritten);
+            if (from != null && program.constants().containsKey(from.value()) && from.isWhole()) {
+                casts.put(operation.output(), from.value());
             }
         }
         List<List<ProgramValue>> sets = new ArrayList<>(GemmMerging.weightsOfCommonInputs(program));
@@ -165,7 +153,7 @@ final class Simplification {
         Map<ProgramValue, View> stored = new HashMap<>();
         int size = program.size();
         for (List<ProgramValue> set : sets) {
-            DType dtype = set.get(0).layout().dtype();
+            DType dtype = set.get(0).dtype();
             List<String> names =
                     set.stream().map(cast -> casts.get(cast).toString()).toList();
             List<Tensor> copies = set.stream().anyMatch(stored::containsKey) ? null : weights.copies(names, dtype);
@@ -182,25 +170,28 @@ final class Simplification {
 
     /** Removes casts of outputs to a dtype of higher precision, so that these outputs keep their dtype. */
     static Program withNarrowOutputs(Program program) {
+        Set<ProgramValue> overwritten = overwritten(program);
         Map<ProgramValue, View> widened = new HashMap<>();
         for (Operation operation : program.operations()) {
-            View from = castSource(operation);
-            if (from != null && isWidening(from, operation.output())) {
+            View from = castSource(operation, overwritten);
+            if (from != null && isExact(from.dtype(), operation.output().dtype())) {
                 widened.put(operation.output(), from);
             }
         }
-        overwritten(program).forEach(value -> {
-            widened.remove(value);
-            widened.values().removeIf(view -> view.value() == value);
-        });
         return withoutDeadOperations(program.withOutputs(
                 output -> output.isWhole() ? widened.getOrDefault(output.value(), output) : output));
     }
 
-    /** Returns the argument of a cast, or null if the operation is not a cast. */
-    private static View castSource(Operation operation) {
+    /**
+     * Returns the argument of a cast or copy, or null if the operation is none, changes the strides, or reads or
+     * computes a value that is overwritten later.
+     */
+    private static View castSource(Operation operation, Set<ProgramValue> overwritten) {
         return PointwiseOperator.applies(PointwiseFunction.CAST, operation)
                         && operation.arguments().get(0) instanceof View from
+                        && sameStrides(from.layout(), operation.output().layout())
+                        && !overwritten.contains(from.value())
+                        && !overwritten.contains(operation.output())
                 ? from
                 : null;
     }
@@ -243,7 +234,7 @@ final class Simplification {
         Layout want = view.layout();
         Layout have = from.layout();
         long offset = have.offset() + want.offset() - view.value().layout().offset();
-        DType dtype = view.value().layout().dtype() == want.dtype() ? have.dtype() : want.dtype();
+        DType dtype = view.value().dtype() == want.dtype() ? have.dtype() : want.dtype();
         var layout = new Layout(dtype, want.shape(), want.strides(), offset, want.conjugated());
         return through(copies, new View(from.value(), layout));
     }
@@ -258,11 +249,6 @@ final class Simplification {
             }
         }
         return true;
-    }
-
-    private static boolean isWidening(View from, ProgramValue to) {
-        return sameStrides(from.layout(), to.layout())
-                && isExact(from.layout().dtype(), to.layout().dtype());
     }
 
     private static boolean isExact(DType from, DType to) {

@@ -1,5 +1,6 @@
 package cs336.compile.program;
 
+import cs336.torch.DType;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
@@ -20,9 +21,31 @@ public sealed interface Argument {
             this(value, value.layout());
         }
 
+        /** Returns the dtype of the view. */
+        public DType dtype() {
+            return layout.dtype();
+        }
+
+        /** Returns the sizes of the dimensions of the view. */
+        public long[] shape() {
+            return layout.shape();
+        }
+
         /** Returns whether the view reads the value in the value's own layout. */
         public boolean isWhole() {
             return layout.equals(value.layout());
+        }
+
+        /**
+         * Returns the view of a source that reads the same elements as this view of its copy.
+         *
+         * @param copy the layout of the copy
+         * @param source the view that was copied, in the copy's shape
+         * @return null if a dimension of this view goes through several dimensions of the copy
+         */
+        public View throughCopy(Layout copy, View source) {
+            Layout read = layout.throughCopy(copy, source.layout);
+            return read == null ? null : new View(source.value, read);
         }
 
         @Override
@@ -61,6 +84,11 @@ public sealed interface Argument {
         public String toString() {
             return value instanceof long[] numbers ? Arrays.toString(numbers) : String.valueOf(value);
         }
+    }
+
+    /** Returns this argument, which is a number. */
+    default double number() {
+        return ((Number) ((Constant) this).value).doubleValue();
     }
 
     /** Returns the tensors of this argument. */

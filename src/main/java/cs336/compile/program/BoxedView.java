@@ -30,7 +30,7 @@ record BoxedView(IValue size, IValue stride, IValue offset) {
     /** Returns null if the value or the view is complex. */
     static BoxedView of(View view) {
         Layout want = view.layout();
-        if (view.value().layout().dtype() == DType.COMPLEX64 || want.dtype() == DType.COMPLEX64) {
+        if (view.value().dtype() == DType.COMPLEX64 || want.dtype() == DType.COMPLEX64) {
             return null;
         }
         try (var scope = MemoryScope.open()) {

@@ -71,11 +71,6 @@ public final class Interpreter {
                 .toArray(BoxedView[]::new);
     }
 
-    /** Returns the number of inputs of the program. */
-    public int inputs() {
-        return program.inputs().size();
-    }
-
     /**
      * Runs the program.
      *

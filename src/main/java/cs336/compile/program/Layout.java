@@ -3,6 +3,8 @@ package cs336.compile.program;
 import cs336.torch.DType;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -18,10 +20,7 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     /** Returns the layout of a tensor. */
     public static Layout of(Tensor tensor) {
         long[] shape = Tensors.shape(tensor);
-        long[] strides = new long[shape.length];
-        for (int i = 0; i < strides.length; i++) {
-            strides[i] = tensor.stride(i);
-        }
+        long[] strides = LongStream.range(0, shape.length).map(tensor::stride).toArray();
         return new Layout(DType.of(tensor), shape, strides, tensor.storage_offset(), tensor.is_conj());
     }
 
@@ -100,21 +99,70 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the dimensions from the largest to the smallest stride; equal strides keep their order. */
     public int[] storageOrder() {
-        Integer[] order = new Integer[shape.length];
-        Arrays.setAll(order, i -> i);
-        Arrays.sort(order, (a, b) -> Long.compare(strides[b], strides[a]));
-        return Arrays.stream(order).mapToInt(Integer::intValue).toArray();
+        return IntStream.range(0, shape.length)
+                .boxed()
+                .sorted((a, b) -> Long.compare(strides[b], strides[a]))
+                .mapToInt(Integer::intValue)
+                .toArray();
     }
 
     /** Returns this layout with its dimensions in another order. */
     public Layout permuted(int[] order) {
-        long[] newShape = new long[order.length];
-        long[] newStrides = new long[order.length];
-        for (int i = 0; i < order.length; i++) {
-            newShape[i] = shape[order[i]];
-            newStrides[i] = strides[order[i]];
-        }
+        long[] newShape = Arrays.stream(order).mapToLong(dim -> shape[dim]).toArray();
+        long[] newStrides = Arrays.stream(order).mapToLong(dim -> strides[dim]).toArray();
         return new Layout(dtype, newShape, newStrides, offset, conjugated);
+    }
+
+    /**
+     * Returns the layout that reads in the source of a copy what this layout reads in the copy.
+     *
+     * @param copy the layout of the copy
+     * @param source the layout that was copied, in the copy's shape
+     * @return null if a dimension of this layout goes through several dimensions of the copy
+     */
+    public Layout throughCopy(Layout copy, Layout source) {
+        boolean isDenseCopy = copy.isDense() && copy.elements() > 0 && Arrays.equals(copy.shape, source.shape);
+        if (!isDenseCopy || conjugated || source.conjugated || dtype != copy.dtype) {
+            return null;
+        }
+        long[] last = new long[copy.shape.length]; // the largest index in each dimension of the copy
+        long start = source.offset;
+        long rest = offset - copy.offset;
+        for (int dim : copy.storageOrder()) {
+            if (copy.shape[dim] > 1) {
+                last[dim] = rest / copy.strides[dim];
+                rest %= copy.strides[dim];
+                start += last[dim] * source.strides[dim];
+            }
+        }
+        long[] newStrides = new long[shape.length];
+        long outermost = 1; // a stride for dimensions of size 1
+        for (int i = 0; i < shape.length; i++) {
+            if (shape[i] == 1 || strides[i] == 0) {
+                continue;
+            }
+            long stride = strides[i];
+            int dim = Arrays.stream(copy.storageOrder())
+                    .filter(d -> copy.shape[d] > 1 && copy.strides[d] <= stride)
+                    .findFirst()
+                    .orElse(-1);
+            if (dim < 0 || stride % copy.strides[dim] != 0) {
+                return null;
+            }
+            long step = stride / copy.strides[dim];
+            last[dim] += (shape[i] - 1) * step;
+            newStrides[i] = step * source.strides[dim];
+            outermost = Math.max(outermost, shape[i] * newStrides[i]);
+        }
+        for (int dim = 0; dim < last.length; dim++) {
+            if (last[dim] >= copy.shape[dim]) {
+                return null;
+            }
+        }
+        for (int i = 0; i < shape.length; i++) {
+            newStrides[i] = shape[i] == 1 ? outermost : newStrides[i];
+        }
+        return new Layout(source.dtype, shape, newStrides, start, false);
     }
 
     /**

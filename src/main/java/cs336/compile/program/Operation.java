@@ -19,19 +19,17 @@ import org.bytedeco.pytorch.DispatchKeySet;
  *     argument or is undefined
  * @param overwrites the values that the operation leaves in the storages of the arguments that it writes to
  * @param keys the dispatch keys below autograd of the recorded call; null if the operation was not recorded
- * @param source the Java line that called the operator, or an empty string
  */
 public record Operation(
         Operator operator,
         List<Argument> arguments,
         List<ProgramValue> outputs,
         List<ProgramValue> overwrites,
-        DispatchKeySet keys,
-        String source) {
+        DispatchKeySet keys) {
 
     /** Creates an operation that writes nothing in place. */
     public static Operation of(Operator operator, List<? extends Argument> arguments, ProgramValue... outputs) {
-        return new Operation(operator, List.copyOf(arguments), List.of(outputs), List.of(), null, "");
+        return new Operation(operator, List.copyOf(arguments), List.of(outputs), List.of(), null);
     }
 
     /** Returns the first output. */
@@ -42,6 +40,11 @@ public record Operation(
     /** Returns the first tensor that the operation reads. */
     public View input() {
         return reads().get(0);
+    }
+
+    /** Returns argument i, which is a tensor. */
+    public View view(int i) {
+        return (View) arguments.get(i);
     }
 
     /** Returns the tensors that the operation reads, or writes in place. */
@@ -70,7 +73,7 @@ public record Operation(
 
     /** Returns this operation with other arguments. */
     public Operation withArguments(List<Argument> others) {
-        return new Operation(operator, others, outputs, overwrites, keys, source);
+        return new Operation(operator, others, outputs, overwrites, keys);
     }
 
     /** Returns this operation with each of its views replaced by the function's result for the view. */
@@ -90,7 +93,7 @@ public record Operation(
 
     /** Returns this operation with other values in the storages that it writes to. */
     public Operation withOverwrites(List<ProgramValue> others) {
-        return new Operation(operator, arguments, outputs, others, keys, source);
+        return new Operation(operator, arguments, outputs, others, keys);
     }
 
     @Override

@@ -76,7 +76,7 @@ public record Program(
         if (a == null || a.value().root() != b.value().root()) {
             return false;
         }
-        boolean haveSameUnit = a.layout().dtype() == b.layout().dtype();
+        boolean haveSameUnit = a.dtype() == b.dtype();
         return !haveSameUnit
                 || a.layout().offset() < b.layout().end()
                         && b.layout().offset() < a.layout().end();
@@ -84,7 +84,7 @@ public record Program(
 
     /**
      * Returns for each output the number of operations after which it is complete; 0 for an output that no operation
-     * computes, or that does not exist.
+     * computes, −1 for one that does not exist.
      */
     public int[] completions() {
         Map<ProgramValue, Integer> after = new HashMap<>();
@@ -94,7 +94,7 @@ public record Program(
             }
         }
         return outputs.stream()
-                .mapToInt(output -> output == null ? 0 : after.getOrDefault(output.value(), 0))
+                .mapToInt(output -> output == null ? -1 : after.getOrDefault(output.value(), 0))
                 .toArray();
     }
 
@@ -124,22 +124,10 @@ public record Program(
     @Override
     public String toString() {
         var text = new StringBuilder();
-        inputs.forEach(input -> text.append("input ")
-                .append(input)
-                .append(": ")
-                .append(input.layout())
-                .append('\n'));
-        constants
-                .keySet()
-                .forEach(value -> text.append("constant ")
-                        .append(value)
-                        .append(": ")
-                        .append(value.layout())
-                        .append('\n'));
+        inputs.forEach(value -> text.append("input " + value + ": " + value.layout() + "\n"));
+        constants.keySet().forEach(value -> text.append("constant " + value + ": " + value.layout() + "\n"));
         operations.forEach(operation -> text.append(operation).append('\n'));
-        return text.append("return ")
-                .append(outputs.stream().map(Objects::toString).collect(Collectors.joining(", ")))
-                .append('\n')
-                .toString();
+        String returned = outputs.stream().map(Objects::toString).collect(Collectors.joining(", "));
+        return text.append("return " + returned + "\n").toString();
     }
 }

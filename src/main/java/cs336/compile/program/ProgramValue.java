@@ -1,5 +1,7 @@
 package cs336.compile.program;
 
+import cs336.torch.DType;
+
 /**
  * The contents of a storage between two writes. An operation that writes in place ends one value and creates the next
  * one, so that a value never changes.
@@ -45,6 +47,16 @@ public final class ProgramValue {
     /** Returns the layout of the tensor that first held the value. */
     public Layout layout() {
         return layout;
+    }
+
+    /** Returns the dtype of the tensor that first held the value. */
+    public DType dtype() {
+        return layout.dtype();
+    }
+
+    /** Returns the sizes of the dimensions of the tensor that first held the value. */
+    public long[] shape() {
+        return layout.shape();
     }
 
     /** Returns the first value of this storage. */

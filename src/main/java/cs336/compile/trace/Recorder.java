@@ -35,9 +35,11 @@ import org.bytedeco.pytorch.FunctionSchema;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.OperatorHandle;
+import org.bytedeco.pytorch.SchemaArgument;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.WeakIValue;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.SchemaArgType;
 import org.bytedeco.pytorch.global.torch.Tag;
 
 /**
@@ -125,7 +127,8 @@ public final class Recorder implements OperatorListener {
     @Override
     public void dispatched(OperatorCall call) {
         IValueVector stack = call.stack();
-        DispatchedOperator operator = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle()));
+        DispatchedOperator operator =
+                OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle(), stack.size()));
         if (READS_ON_HOST.contains(operator.name().replaceFirst("\\..*", ""))) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
         }
@@ -174,7 +177,7 @@ public final class Recorder implements OperatorListener {
             outputs.add(isNew ? newValue("%" + size, result, operator) : null);
         }
         if (!overwrites.isEmpty() || outputs.stream().anyMatch(value -> value != null)) {
-            operations.add(new Operation(operator, arguments, outputs, overwrites, keys, source()));
+            operations.add(new Operation(operator, arguments, outputs, overwrites, keys));
         }
     }
 
@@ -201,27 +204,25 @@ public final class Recorder implements OperatorListener {
     }
 
     private static Object plain(IValue value) {
-        if (value.isNone()) {
-            return null;
-        } else if (value.isBool()) {
-            return value.toBool();
-        } else if (value.isInt()) {
-            return value.toInt();
-        } else if (value.isDouble()) {
-            return value.toDouble();
-        } else if (value.isIntList()) {
+        String kind = value.tagKind().getString();
+        return switch (kind) {
+            case "None" -> null;
+            case "Bool" -> value.toBool();
+            case "Int" -> value.toInt();
+            case "Double" -> value.toDouble();
+            case "ComplexDouble" ->
+                value.toComplexDouble().real() + " + " + value.toComplexDouble().imag() + "i";
+            case "String" -> value.toStringRef().getString();
+            case "Device" -> value.toDevice().str().getString();
+            default -> list(value, kind);
+        };
+    }
+
+    private static Object list(IValue value, String kind) {
+        if (value.isIntList()) {
             return value.toIntVector().get();
-        } else if (value.isDevice()) {
-            return value.toDevice().str().getString();
-        } else if (value.isComplexDouble()) {
-            return value.toComplexDouble().real() + " + "
-                    + value.toComplexDouble().imag() + "i";
-        } else if (value.isDoubleList()) {
-            return Arrays.toString(value.toDoubleVector().get());
         }
-        return value.isString()
-                ? value.toStringRef().getString()
-                : value.tagKind().getString();
+        return value.isDoubleList() ? Arrays.toString(value.toDoubleVector().get()) : kind;
     }
 
     /**
@@ -237,9 +238,9 @@ public final class Recorder implements OperatorListener {
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
         }
         Layout layout = layout(tensor, user);
-        if (!isReadable(value.layout().dtype(), layout.dtype())) {
+        if (!isReadable(value.dtype(), layout.dtype())) {
             throw new UnrecordableException(
-                    "a view of " + value.layout().dtype() + " as " + layout.dtype() + " cannot be recorded", source());
+                    "a view of " + value.dtype() + " as " + layout.dtype() + " cannot be recorded", source());
         }
         return new View(value, layout);
     }
@@ -278,15 +279,11 @@ public final class Recorder implements OperatorListener {
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 
-    private static DispatchedOperator describe(OperatorHandle handle) {
+    private static DispatchedOperator describe(OperatorHandle handle, long arguments) {
         FunctionSchema schema = handle.schema();
-        String text = torch.toString(schema).getString();
-        String[] arguments = text.substring(text.indexOf('(') + 1, text.lastIndexOf(" -> ") - 1)
-                .replace("*, ", "")
-                .split(", (?![^\\[]*\\])");
         var writes = new BitSet();
-        for (int i = 0; i < arguments.length; i++) {
-            writes.set(i, arguments[i].matches("[^=]*\\([^)]*!.*")); // Tensor(a!) self
+        for (int i = 0; i < arguments; i++) {
+            writes.set(i, schema.is_mutable(new SchemaArgument(SchemaArgType.input, i)));
         }
         BytePointer overload = schema.overload_name(); // null if it is empty
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());

@@ -55,8 +55,7 @@ final class EmulatedKernels {
                                 operation.arguments(),
                                 operation.outputs(),
                                 operation.overwrites(),
-                                operation.keys(),
-                                operation.source())
+                                operation.keys())
                         : operation)
                 .toList();
         new Interpreter(fused.withOperations(operations)).run(in);
