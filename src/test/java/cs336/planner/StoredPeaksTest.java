@@ -154,18 +154,16 @@ class StoredPeaksTest {
     }
 
     /**
-     * The exceptions are fused cases and gradients in buckets. The peaks of fused fp32 steps with plain attention are
-     * from an earlier version; those with FlashAttention were the same, and are as predicted since they were measured
-     * again. A fused forward pass may return its logits without a copy. How many gradients wait for their bucket
-     * depends on how far the host is ahead of the thread that starts the collectives: 0.5 GB on one of two ranks that
-     * trained xl, and 6 GB on the other.
+     * The exceptions are fused forward passes and gradients in buckets. A fused forward pass may return its logits
+     * without a copy. How many gradients wait for their bucket depends on how far the host is ahead of the thread that
+     * starts the collectives: 0.5 GB on one of two ranks that trained xl, and 6 GB on the other.
      */
     @Test
-    void everyPeakIsWithinFivePercentExceptFusedStepsAndWaitingGradients() {
+    void everyPeakIsWithinFivePercentExceptFusedForwardPassesAndWaitingGradients() {
         for (ComparedPeak peak : measuredPeaks()) {
             StoredCase stored = peak.stored();
             boolean isException = stored != null
-                    && (stored.launching() == Launching.FUSED
+                    && (stored.launching() == Launching.FUSED && stored.plan().pass() == Pass.FORWARD
                             || stored.plan().gpus() > 1 && !stored.plan().isSharded());
             assertTrue(isException || peak.isClose(), peak.toString());
             assertTrue(!isException || Math.abs(peak.error()) < 0.35, peak.toString());
