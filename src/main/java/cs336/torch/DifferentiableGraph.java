@@ -2,6 +2,7 @@ package cs336.torch;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.LongStream;
@@ -87,9 +88,9 @@ record DifferentiableGraph(int inputs, int outputs, int saved, List<Integer> sav
         savedOutputs = List.copyOf(savedOutputs);
     }
 
-    /** Returns the number of nodes of this process that the autograd graph still holds. */
-    static int alive() {
-        return ALIVE.size();
+    /** Returns the numbers of this process's nodes that the autograd graph still holds. */
+    static Set<Long> alive() {
+        return Set.copyOf(ALIVE.keySet());
     }
 
     /**

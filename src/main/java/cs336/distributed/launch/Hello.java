@@ -38,8 +38,8 @@ public final class Hello implements RankProgram<String[], Integer> {
     public Integer run(ProcessGroup group, String[] argument) throws Exception {
         long nanos = duration(argument).toNanos();
         World world = group.world();
-        long begin = System.nanoTime();
         allReduce(group, false);
+        long begin = System.nanoTime(); // all ranks have started
         System.out.printf(
                 "hello from rank %d of %d, local rank %d of %d on %s: the sum is right%n",
                 world.rank(),

@@ -24,7 +24,7 @@ class HelloTest {
         String text = printed.toString(StandardCharsets.UTF_8);
         for (int rank = 0; rank < 2; rank++) {
             assertTrue(text.contains("hello from rank %d of 2, local rank %d of 2 on ".formatted(rank, rank)), text);
-            assertTrue(text.contains("rank %d: %d all-reduces".formatted(rank, rounds.get(0))), text);
+            assertTrue(text.contains("rank %d: %,d all-reduces".formatted(rank, rounds.get(0))), text);
         }
     }
 
