@@ -19,8 +19,8 @@ import java.util.Map;
  * A benchmark of optimizer state sharding: memory, time and communication volume of data-parallel training of a
  * Transformer language model in each {@link ShardMode}. Each rank has its own batch.
  *
- * <p><b>Memory.</b> On a single node, each mode first trains one step with memory recording, see
- * {@link FirstStepMemory}. These metrics have one value per rank.
+ * <p><b>Memory.</b> On a single node, each mode first trains two steps with memory recording, see
+ * {@link FirstStepsMemory}. These metrics have one value per rank.
  *
  * <p><b>Time.</b> The cases are then interleaved over several rounds, see {@link TrainingPlan}. Steps run back to back
  * without device synchronisation, because a parameter all-gather overlaps with the next step. The first step has no
@@ -62,7 +62,7 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
                         IMBALANCE)
                 .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
         boolean recordsMemory = ShardMode.parse(c.mode()) != ShardMode.UNSYNCHRONISED && c.nodes() == 1;
-        return recordsMemory ? timed.yields(FirstStepMemory.metrics()) : timed;
+        return recordsMemory ? timed.yields(FirstStepsMemory.metrics()) : timed;
     }
 
     @Override
@@ -91,8 +91,8 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
 
     private static SampleCollector memory(ProcessGroup group, Case c) {
         var samples = new SampleCollector();
-        if (c.metrics().containsAll(List.of(FirstStepMemory.metrics()))) {
-            for (Map<String, Double> rank : group.allGather(FirstStepMemory.measure(group, RankCase.of(c)))) {
+        if (c.metrics().containsAll(List.of(FirstStepsMemory.metrics()))) {
+            for (Map<String, Double> rank : group.allGather(FirstStepsMemory.measure(group, RankCase.of(c)))) {
                 rank.forEach((name, bytes) -> samples.add(Metric.bytes(name), bytes));
             }
         }

@@ -50,19 +50,21 @@ class ShardCommandTest extends CommandTest {
         }
         double parameters = numbers.get("unsharded init-parameters");
         for (String mode : List.of("unsharded", "broadcast", "all-gather", "zero-1")) {
-            for (String point : FirstStepMemory.POINTS) {
+            for (String point : FirstStepsMemory.POINTS) {
                 String name = mode + " " + point;
                 double inUse = numbers.get(name);
                 assertEquals(inUse, sumOfCategories(numbers, name), name);
                 assertEquals(numbers.get(name + "-peak"), sumOfCategories(numbers, name + "-peak"), name);
-                // On the CPU Gloo copies flat buckets and frees the copies asynchronously, which is not predicted.
-                double copies = mode.equals("unsharded") || mode.equals("broadcast") ? 0 : 3 * LARGEST_BUCKET;
-                assertWithin(numbers.get(name + "-predicted"), 0.01, copies, inUse, name);
+                assertWithin(numbers.get(name + "-predicted"), 0.01, copies(mode), inUse, name);
                 double peak = numbers.get(name + "-peak");
                 assertTrue(peak >= inUse, name);
-                assertWithin(numbers.get(name + "-peak-predicted"), 0.02, copies, peak, name + "-peak");
+                assertWithin(numbers.get(name + "-peak-predicted"), 0.02, copies(mode), peak, name + "-peak");
             }
+            String second = mode + " " + FirstStepsMemory.SECOND_STEP_PEAK;
+            assertEquals(numbers.get(second), sumOfCategories(numbers, second), second);
+            assertWithin(numbers.get(second + "-predicted"), 0.02, copies(mode), numbers.get(second), second);
             double factor = mode.equals("unsharded") ? 2 : 1;
+            assertEquals(factor * parameters, numbers.get(second + "-optimizer-state"), 0.001 * parameters);
             assertEquals(factor * parameters, numbers.get(mode + " after-step-optimizer-state"), 0.001 * parameters);
             assertEquals(0, numbers.get(mode + " before-step-optimizer-state"), mode);
             assertTrue(numbers.get(mode + " imbalance") < 1.05);
@@ -78,6 +80,11 @@ class ShardCommandTest extends CommandTest {
         assertEquals(1.5, numbers.get("broadcast sent") / parameters, 0.05);
         assertEquals(1.5, numbers.get("all-gather sent") / parameters, 0.05);
         assertEquals(1.5, numbers.get("zero-1 sent") / parameters, 0.05);
+    }
+
+    /** Returns the bytes that Gloo copies on the CPU and frees asynchronously, which is not predicted. */
+    private static double copies(String mode) {
+        return mode.equals("unsharded") || mode.equals("broadcast") ? 0 : 3 * LARGEST_BUCKET;
     }
 
     private static double sumOfCategories(Map<String, Double> numbers, String when) {

@@ -21,6 +21,7 @@ import cs336.torch.ProfilerRange;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -35,39 +36,43 @@ import org.bytedeco.pytorch.Tensor;
  *       {@code init-peak-predicted}.
  * </ol>
  *
- * Buckets count as gradients from the time they are allocated.
+ * <p>{@code second-step-peak}, also by category and as predicted, is the peak of the second step. It is the first one
+ * that computes activations while the moments are in memory, as all later steps do.
+ *
+ * <p>Buckets count as gradients from the time they are allocated.
  */
-final class FirstStepMemory {
+final class FirstStepsMemory {
     private static final String INITIALIZATION = "initialization";
     private static final String FORWARD = "forward";
     private static final String BACKWARD = "backward";
     private static final String STEP = "step";
     static final List<String> POINTS = List.of("init", "before-step", "after-step");
+    static final String SECOND_STEP_PEAK = "second-step-peak";
 
-    private FirstStepMemory() {}
+    private FirstStepsMemory() {}
 
     /** Returns the metrics of all points. */
     static Metric[] metrics() {
-        var names = new LinkedHashMap<String, Metric>();
-        for (String point : POINTS) {
-            for (String suffix : List.of("", "-peak", "-predicted", "-peak-predicted")) {
-                names.put(point + suffix, Metric.bytes(point + suffix));
-            }
-            for (MemoryCategory category : MemoryCategory.values()) {
-                for (String when : List.of(point, point + "-peak")) {
-                    String name = metric(when, category);
-                    names.put(name, Metric.bytes(name));
-                }
-            }
-        }
-        return names.values().toArray(Metric[]::new);
+        return Stream.concat(
+                        POINTS.stream().flatMap(point -> Stream.of(point, point + "-peak")),
+                        Stream.of(SECOND_STEP_PEAK))
+                .flatMap(FirstStepsMemory::names)
+                .map(Metric::bytes)
+                .toArray(Metric[]::new);
     }
 
-    private static String metric(String point, MemoryCategory category) {
-        return point + "-" + category.column();
+    /** Returns the names of the metrics of a point, or of a peak. */
+    private static Stream<String> names(String when) {
+        return Stream.concat(
+                Stream.of(when, when + "-predicted"),
+                Stream.of(MemoryCategory.values()).map(category -> metric(when, category)));
     }
 
-    /** Trains one step, frees everything and returns the bytes by the names of {@link #metrics}. */
+    private static String metric(String when, MemoryCategory category) {
+        return when + "-" + category.column();
+    }
+
+    /** Trains two steps, frees everything and returns the bytes by the names of {@link #metrics}. */
     static LinkedHashMap<String, Double> measure(ProcessGroup group, RankCase c) {
         TransformerConfig config = c.model().config();
         ShardMode mode = ShardMode.parse(c.mode());
@@ -99,8 +104,7 @@ final class FirstStepMemory {
                 var model = new TransformerLM(tiny, group.device());
                 var training = ShardTraining.of(mode, model, group, 1)) {
             step(training, Batches.random(16, 1, 8, group.device(), 0).next());
-            training.optimizer().step();
-            training.awaitParameters();
+            update(training);
         }
     }
 
@@ -113,17 +117,18 @@ final class FirstStepMemory {
         }
         try (model;
                 training) {
+            Batches.Batch batch = c.batch(group);
             profile.mark(MemoryCategory.PARAMETERS, model.namedParameters());
-            step(training, c.batch(group));
+            step(training, batch);
             profile.markGradients(model.namedParameters());
-            try (var phase = ProfilerRange.of(STEP)) {
-                training.optimizer().step();
-                training.awaitParameters();
-            }
+            update(training);
             Map<String, Tensor> moments =
                     new LinkedHashMap<>(training.optimizer().state());
             moments.keySet().removeIf(name -> name.endsWith(".step"));
             profile.mark(MemoryCategory.OPTIMIZER_STATE, moments);
+            training.optimizer().zeroGrad();
+            step(training, batch);
+            update(training);
             return profile.stop();
         }
     }
@@ -141,6 +146,13 @@ final class FirstStepMemory {
         }
     }
 
+    private static void update(ShardTraining training) {
+        try (var phase = ProfilerRange.of(STEP)) {
+            training.optimizer().step();
+            training.awaitParameters();
+        }
+    }
+
     private static LinkedHashMap<String, Double> numbers(MemoryRecord record, ShardedMemory predicted) {
         MemoryPhase init = record.phase(INITIALIZATION, 0);
         MemoryPhase step = record.phase(STEP, 0);
@@ -150,21 +162,32 @@ final class FirstStepMemory {
         var numbers = new LinkedHashMap<String, Double>();
         int from = 0;
         for (int i = 0; i < ends.length; i++) {
-            String point = POINTS.get(i);
-            int last = ends[i] - 1;
-            numbers.put(point, (double) record.bytes(last));
-            int peak = record.peakEvent(Math.max(0, from - 1), Math.max(from, last) + 1);
-            numbers.put(point + "-peak", (double) record.bytes(peak));
-            putCategories(numbers, record, last, point);
-            putCategories(numbers, record, peak, point + "-peak");
-            numbers.put(point + "-predicted", (double) points.get(i).bytes());
-            numbers.put(point + "-peak-predicted", (double) peaks.get(i).bytes());
+            put(numbers, POINTS.get(i), record, ends[i] - 1, points.get(i));
+            putPeak(numbers, POINTS.get(i) + "-peak", record, from, ends[i], peaks.get(i));
             from = ends[i];
         }
+        int end = record.phase(STEP, 1).until();
+        putPeak(numbers, SECOND_STEP_PEAK, record, from, end, predicted.peakOfStep());
         return numbers;
     }
 
-    private static void putCategories(Map<String, Double> numbers, MemoryRecord record, int event, String when) {
+    /** Puts the largest memory in use between two events. */
+    private static void putPeak(
+            Map<String, Double> numbers,
+            String when,
+            MemoryRecord record,
+            int from,
+            int until,
+            MemoryInventory predicted) {
+        int previous = Math.max(0, from - 1);
+        put(numbers, when, record, record.peakEvent(previous, Math.max(previous + 1, until)), predicted);
+    }
+
+    /** Puts the memory in use after an event. */
+    private static void put(
+            Map<String, Double> numbers, String when, MemoryRecord record, int event, MemoryInventory predicted) {
+        numbers.put(when, (double) record.bytes(event));
+        numbers.put(when + "-predicted", (double) predicted.bytes());
         record.breakdown(event).forEach((category, bytes) -> numbers.put(metric(when, category), (double) bytes));
     }
 }
