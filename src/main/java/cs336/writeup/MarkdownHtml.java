@@ -45,11 +45,11 @@ public final class MarkdownHtml {
     private static final Pattern MARKED;
 
     /**
-     * A number with {@code ×}, {@code %} or a rate, outside of tags; the PDF renderer would allow a break in
-     * {@code 0.66×}.
+     * A number with {@code ×}, {@code %}, {@code B} or a rate, outside of tags; the PDF renderer would allow a break in
+     * {@code 0.66×} and {@code 2.7B}.
      */
     private static final Pattern AMOUNT =
-            Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
+            Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|B\\b|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
 
     static {
         String element =

@@ -54,6 +54,7 @@ class MarkdownHtmlTest {
     void noLineBreaksBetweenANumberAndItsSignOrRate() {
         assertEquals("<p>a <span class=\"whole\">0.66×</span> b</p>\n", html("a 0.66× b"));
         assertEquals("<p>a <span class=\"whole\">(47 %).</span></p>\n", html("a (47 %)."));
+        assertEquals("<p>a <span class=\"whole\">(2.7B)</span> b</p>\n", html("a (2.7B) b"));
         assertEquals("<p>a <span class=\"whole\">127\u00a0TFLOP/s</span></p>\n", html("a 127\u00a0TFLOP/s"));
         assertFalse(html("a 4 × 128, 3 b and 5").contains("span"));
         assertFalse(html("a [b](c \"0.66× or 47 %\")").contains("span"), "inside a tag");
