@@ -51,6 +51,15 @@ class MarkdownHtmlTest {
     }
 
     @Test
+    void noLineBreaksInsideOptions() {
+        String option = "<span class=\"whole\">--b-c</span>";
+        assertEquals("<p><code>a " + option + " d " + option + "</code></p>\n", html("`a --b-c d --b-c`"));
+        assertEquals("<p><code>" + option + " d</code></p>\n", html("`--b-c d`"));
+        assertFalse(html("a --b and `c-d`").contains("span"));
+        assertFalse(html("```\na --b-c\n```\n").contains("span"));
+    }
+
+    @Test
     void noLineBreaksBetweenANumberAndItsSignOrRate() {
         assertEquals("<p>a <span class=\"whole\">0.66×</span> b</p>\n", html("a 0.66× b"));
         assertEquals("<p>a <span class=\"whole\">(47 %).</span></p>\n", html("a (47 %)."));
