@@ -19,8 +19,9 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** The command lines in code of the writeup and README.md, which readers copy. */
 class CommandsInTextsTest {
     /** A command line in inline code or in a line of a code block, without a comment at its end. */
-    private static final Pattern COMMAND =
-            Pattern.compile("(?:`(?:[A-Z_]+=\\S+ |srun )?(?:\\./)?|^\\./)cs336 ([a-z][^`#\n]*)", Pattern.MULTILINE);
+    private static final Pattern COMMAND = Pattern.compile(
+            "(?:`|^)(?:[A-Z_]+=\\S+ )?(?:(?:\\./)?cs336|sbatch [^`\n]*slurm/run\\.sbatch) ([a-z][^`#\n]*)",
+            Pattern.MULTILINE);
 
     static List<String> commands() throws IOException {
         List<Path> texts = new ArrayList<>(List.of(Project.path("README.md")));
