@@ -51,8 +51,10 @@ public final class MarkdownHtml {
     private static final Pattern AMOUNT =
             Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
 
-    /** An option of a command in code; the PDF renderer would allow a break after its hyphens. */
-    private static final Pattern OPTION = Pattern.compile("(?<=[ >])--?\\w[\\w-]*+(?=[^<>]*</code>(?!</pre>))");
+    /**
+     * An option or the name of a command in code; the PDF renderer would allow breaks after hyphens and in {@code ./}.
+     */
+    private static final Pattern OPTION = Pattern.compile("(?<=[ >])(?:--?\\w[\\w-]*+|\\./\\w++)(?=[^<>]*</code>)");
 
     static {
         String element =

@@ -56,7 +56,8 @@ class MarkdownHtmlTest {
         assertEquals("<p><code>a " + option + " d " + option + "</code></p>\n", html("`a --b-c d --b-c`"));
         assertEquals("<p><code>" + option + " d</code></p>\n", html("`--b-c d`"));
         assertFalse(html("a --b and `c-d`").contains("span"));
-        assertFalse(html("```\na --b-c\n```\n").contains("span"));
+        assertTrue(html("```\na --b-c\n```\n").contains("a " + option));
+        assertEquals("<p><code><span class=\"whole\">./a</span> b</code></p>\n", html("`./a b`"));
     }
 
     @Test
