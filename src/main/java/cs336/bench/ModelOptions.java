@@ -50,7 +50,9 @@ public final class ModelOptions {
             split = ",",
             defaultValue = "rmsnorm",
             paramLabel = "<name>",
-            description = "rmsnorm (elementary PyTorch operations), layernorm …")
+            description =
+                    "rmsnorm (elementary PyTorch operations), rmsnorm-fused (our kernels), rmsnorm-compiled (generated kernels),"
+                            + " layernorm")
     private List<String> normalizations;
 
     @Option(

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
@@ -31,8 +32,8 @@ import picocli.CommandLine.Parameters;
             "  cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
             "  cs336 notebooks --store-kernels data/measurements    on a GPU: results that notebooks show without a GPU",
             "",
-            "Each notebook runs in a separate process. If a cell fails, exceeds the time limit or ends its process, the",
-            "command names the cell, writes the executed copy and ends with exit code 1."
+            "Each notebook runs in a separate process. If a cell fails, exceeds the time limit or ends its process, the"
+                    + " command names the cell, writes the executed copy and ends with exit code 1."
         })
 public final class NotebooksCommand extends LabCommand {
     private static final Path FOLDER = Path.of("notebooks");
@@ -43,7 +44,8 @@ public final class NotebooksCommand extends LabCommand {
             paramLabel = "NAME",
             arity = "0..*",
             description =
-                    "names of notebooks in notebooks/, their beginnings, or notebook files; without names, all notebooks run")
+                    "names of notebooks in notebooks/, their beginnings, or notebook files; without names, all notebooks run",
+            showDefaultValue = Visibility.NEVER)
     private List<String> names = new ArrayList<>();
 
     @Option(

@@ -51,6 +51,11 @@ public final class MarkdownHtml {
     private static final Pattern AMOUNT =
             Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|B\\b|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
 
+    /**
+     * An option or the name of a command in code; the PDF renderer would allow breaks after hyphens and in {@code ./}.
+     */
+    private static final Pattern OPTION = Pattern.compile("(?<=[ >])(?:--?\\w[\\w-]*+|\\./\\w++)(?=[^<>]*</code>)");
+
     static {
         String element =
                 "(?><(?:a|code|em|strong)\\b[^>]*+>[^<]{1,30}</\\w+>|<svg [^>]*class=\"formula\"(?s:.*?)</svg>)";
@@ -107,11 +112,12 @@ public final class MarkdownHtml {
         return parser.parse(markdown);
     }
 
-    /** Renders a parsed text and forbids line breaks inside amounts and next to punctuation. */
+    /** Renders a parsed text and forbids line breaks inside amounts and options and next to punctuation. */
     String render(Node document) {
         String whole = "<span class=\"whole\">$0</span>";
         String marked = MARKED.matcher(renderer.render(document)).replaceAll(whole);
-        return AMOUNT.matcher(marked).replaceAll(whole);
+        String commands = OPTION.matcher(marked).replaceAll(whole);
+        return AMOUNT.matcher(commands).replaceAll(whole);
     }
 
     /**

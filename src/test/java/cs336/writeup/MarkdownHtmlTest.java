@@ -51,6 +51,16 @@ class MarkdownHtmlTest {
     }
 
     @Test
+    void noLineBreaksInsideOptions() {
+        String option = "<span class=\"whole\">--b-c</span>";
+        assertEquals("<p><code>a " + option + " d " + option + "</code></p>\n", html("`a --b-c d --b-c`"));
+        assertEquals("<p><code>" + option + " d</code></p>\n", html("`--b-c d`"));
+        assertFalse(html("a --b and `c-d`").contains("span"));
+        assertTrue(html("```\na --b-c\n```\n").contains("a " + option));
+        assertEquals("<p><code><span class=\"whole\">./a</span> b</code></p>\n", html("`./a b`"));
+    }
+
+    @Test
     void noLineBreaksBetweenANumberAndItsSignOrRate() {
         assertEquals("<p>a <span class=\"whole\">0.66×</span> b</p>\n", html("a 0.66× b"));
         assertEquals("<p>a <span class=\"whole\">(47 %).</span></p>\n", html("a (47 %)."));

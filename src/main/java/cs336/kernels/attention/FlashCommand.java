@@ -44,7 +44,10 @@ public final class FlashCommand extends LabCommand {
             split = ",",
             defaultValue = "plain,flash,sdpa",
             paramLabel = "<name>",
-            description = "plain (stores all scores), flash (stores none), sdpa (PyTorch's own), …")
+            description =
+                    "plain (stores all scores), plain-compiled (the same in generated kernels), flash (stores none), sdpa"
+                            + " (PyTorch's own), and the variants flash-first, flash-tiled, flash-mma, flash-tf32, flash-3xtf32,"
+                            + " flash-deterministic")
     private List<String> attentions;
 
     @Option(names = "--full", description = "all sizes of the course, for lists that are not given")

@@ -55,7 +55,7 @@ public final class LeaderboardCommand extends LabCommand {
             split = ",",
             defaultValue = "flash",
             paramLabel = "<name>",
-            description = "flash, sdpa (PyTorch's own), …")
+            description = "flash, sdpa (PyTorch's own), or another name that the command flash accepts")
     private List<String> attentions;
 
     @Option(
