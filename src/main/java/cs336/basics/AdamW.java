@@ -160,7 +160,7 @@ public final class AdamW implements Optimizer {
 
     @Override
     public void step() {
-        step(null);
+        step((Tensor) null);
     }
 
     /**

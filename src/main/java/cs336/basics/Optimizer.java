@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import java.util.Map;
+import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -15,6 +16,18 @@ public interface Optimizer extends AutoCloseable {
 
     /** Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. */
     void step();
+
+    /**
+     * Computes gradients and updates the parameters, like {@code step(closure)} of {@code torch.optim}.
+     *
+     * @param closure zeroes the gradients, runs forward and backward pass, and returns the loss
+     * @return the loss that the closure returned
+     */
+    default Tensor step(Supplier<Tensor> closure) {
+        Tensor loss = closure.get();
+        step();
+        return loss;
+    }
 
     /**
      * Combines the overflow flags of all processes that train the same model, so that either all of them step or none.

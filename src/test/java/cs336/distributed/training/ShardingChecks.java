@@ -159,11 +159,18 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
     /** Runs a backward pass on a random batch, the same in all models and on all ranks. */
     private static void backward(long seed, NnModule... models) {
         for (NnModule model : models) {
-            Torch.seed(seed);
-            Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(DType.FLOAT32));
-            Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT32));
-            torch.mse_loss(model.forward(x), y).backward();
+            backward(seed, model);
         }
+    }
+
+    /** Returns the loss of a backward pass on a random batch. */
+    private static Tensor backward(long seed, NnModule model) {
+        Torch.seed(seed);
+        Tensor x = torch.randn(new long[] {20, ToyModel.IN}, device.options(DType.FLOAT32));
+        Tensor y = torch.randn(new long[] {20, ToyModel.OUT}, device.options(DType.FLOAT32));
+        Tensor loss = torch.mse_loss(model.forward(x), y);
+        loss.backward();
+        return loss;
     }
 
     private static void assertSame(NnModule expected, NnModule found, double rtol, String what) {
@@ -198,11 +205,15 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                     var shards =
                             new ShardedOptimizer<>(sharded.namedParameters(), AdamW::new, COURSE, group, sharding)) {
                 for (int step = 0; step < STEPS; step++) {
+                    long seed = task.seed + step;
                     optimizer.zeroGrad();
-                    shards.zeroGrad();
-                    backward(task.seed + step, plain, sharded);
+                    Tensor expected = backward(seed, plain);
                     optimizer.step();
-                    shards.step();
+                    Tensor loss = shards.step(() -> {
+                        shards.zeroGrad();
+                        return backward(seed, sharded);
+                    });
+                    assertEquals(expected.item_double(), loss.item_double(), 1e-5 * expected.item_double());
                 }
                 assertSame(plain, sharded, RTOL, sharding.toString());
                 assertTrue(distance(start, sharded) > 0.1, "the parameters did not change");
