@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 class BadArgumentsTest {
     @Test
-    @Timeout(180)
+    @Timeout(300)
     void badArgumentsAreAcceptedOrReportedInOneLine(@TempDir Path folder) throws Exception {
         List<String> output = new CopyOnWriteArrayList<>();
         try (var process = ChildJvm.start(BadArgumentCalls.class, Map.of(), output::add)) {
@@ -35,7 +35,7 @@ class BadArgumentsTest {
     /** @param least the number of calls that must be possible, so that the test cannot become empty */
     private static void requireClear(String what, ChildJvm process, int least, List<String> output)
             throws InterruptedException {
-        String answer = process.answer(Duration.ofSeconds(120));
+        String answer = process.answer(Duration.ofSeconds(280));
         assertNotNull(answer, () -> "with " + what + " the process ended: " + output);
         String[] parts = answer.split(BadArgumentCalls.SEPARATOR);
         int calls = Integer.parseInt(parts[0]);

@@ -363,7 +363,7 @@ class MeasurementsTest {
     }
 
     @Test
-    @Timeout(120)
+    @Timeout(300)
     void twoProcessesStoreIntoOneFileWithoutLoss() throws Exception {
         var processes = new ArrayList<Process>();
         for (String name : List.of("left", "right")) {

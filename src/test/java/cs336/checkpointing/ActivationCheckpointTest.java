@@ -455,10 +455,10 @@ class ActivationCheckpointTest extends ScopedTest {
         assertTrue(actual.contains(message), actual);
     }
 
-    /** Six functions that save four tensors each, so large that malloc returns them to the operating system. */
+    /** Four functions that save four tensors each, so large that malloc returns them to the operating system. */
     private abstract static class DeepChain implements MemoryGrowth.Work {
         static final long BYTES = 33 << 20;
-        static final int DEPTH = 6;
+        static final int DEPTH = 4;
 
         private final Tensor x = MemoryScope.keep(
                 random(Device.cpu(), DType.FLOAT32, 1024, BYTES / 4096).set_requires_grad(true));

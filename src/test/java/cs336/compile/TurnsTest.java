@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-@Timeout(60)
+@Timeout(300)
 class TurnsTest {
     private static final Duration NO_TURN = Duration.ofMillis(200);
 
@@ -57,7 +57,7 @@ class TurnsTest {
                 Files.writeString(folder.resolve("7.turn"), "");
                 assertEquals("round " + round, output.readLine());
             }
-            assertTrue(program.waitFor(30, TimeUnit.SECONDS));
+            assertTrue(program.waitFor(120, TimeUnit.SECONDS));
             assertEquals(0, program.exitValue());
         } finally {
             program.destroyForcibly();
@@ -68,7 +68,7 @@ class TurnsTest {
     void aProgramWithoutOthersDoesNotWait() throws Exception {
         Process program = start(null);
         try {
-            assertTrue(program.waitFor(30, TimeUnit.SECONDS));
+            assertTrue(program.waitFor(120, TimeUnit.SECONDS));
             assertEquals(0, program.exitValue());
         } finally {
             program.destroyForcibly();

@@ -488,7 +488,7 @@ public class EvaluatorTest {
         var interrupter = new Thread(() -> {
             try {
                 while (shared == null) {
-                    Thread.onSpinWait();
+                    Thread.sleep(1);
                 }
                 Thread.sleep(pause.toMillis());
                 evaluator.interrupt();

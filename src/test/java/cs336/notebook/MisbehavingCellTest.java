@@ -102,8 +102,8 @@ class MisbehavingCellTest {
                         "Object lock = new Object();",
                         "while (true) { try { synchronized (lock) { lock.wait(); } } catch (Throwable t) { } }")
                 .save(folder, "stubborn");
-        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), stubborn));
-        assertEquals("stubborn, cell [1]: took longer than 2 s and could not be interrupted", failure.getMessage());
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(6), stubborn));
+        assertEquals("stubborn, cell [1]: took longer than 6 s and could not be interrupted", failure.getMessage());
         assertTrue(outputs(executed("stubborn").get(0)).contains("printed"));
     }
 

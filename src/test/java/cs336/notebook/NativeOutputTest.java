@@ -44,7 +44,7 @@ class NativeOutputTest {
             // What native code printed before is shown when flush returns.
             System.out.println("java");
             new ProcessBuilder("echo", "child").inheritIO().start().waitFor();
-            boolean ended = complete.await(30, TimeUnit.SECONDS);
+            boolean ended = complete.await(120, TimeUnit.SECONDS);
             String text = shown.toString(StandardCharsets.UTF_8);
             System.err.print(ended + ": " + text.replace("\n", ","));
             System.exit(0);
@@ -61,6 +61,8 @@ class NativeOutputTest {
                 .start();
         String errors = new String(process.getErrorStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor());
-        assertEquals("true: 1,native,java,child,", errors.strip());
+        // Before it, the JVM names variables with options and, from Java 24 on, libraries that load native code.
+        String last = errors.lines().reduce((earlier, later) -> later).orElse("");
+        assertEquals("true: 1,native,java,child,", last, errors);
     }
 }

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Processes that load libtorch from a cache folder of their own. */
-@Timeout(120)
+@Timeout(300)
 class NativeCacheTest {
     private static final String DIRECT = "LOAD_DIRECTLY";
 
@@ -46,7 +46,7 @@ class NativeCacheTest {
         var options =
                 Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.cachedir=" + cache, DIRECT, String.valueOf(direct));
         try (var process = ChildJvm.start(Loads.class, options, line -> {})) {
-            String answer = process.answer(Duration.ofSeconds(60));
+            String answer = process.answer(Duration.ofSeconds(240));
             assertTrue(answer != null && answer.startsWith("12 true "), () -> answer + end(process));
             return Integer.parseInt(answer.split(" ")[2]);
         }

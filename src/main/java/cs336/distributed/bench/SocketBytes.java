@@ -9,12 +9,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.stream.Stream;
 
-/** Linux's byte counters of this process's TCP sockets, which carry all of Gloo's traffic and little else. */
+/**
+ * Linux's byte counters of this process's TCP sockets, which carry all of Gloo's traffic and little else. Bytes that
+ * were sent again are counted once: on a busy machine their number depends on how late the receiver reads.
+ */
 final class SocketBytes {
     private static final int IPPROTO_TCP = 6;
     private static final int TCP_INFO = 11;
     private static final int SIZE_OF_INFO = 256;
     private static final int BYTES_SENT = 200; // tcpi_bytes_sent in linux/tcp.h, since Linux 4.19
+    private static final int BYTES_SENT_AGAIN = BYTES_SENT + Long.BYTES; // tcpi_bytes_retrans, which the former include
     private static final Function GETSOCKOPT = NativeLibrary.getProcess().getFunction("getsockopt");
 
     private SocketBytes() {}
@@ -35,7 +39,7 @@ final class SocketBytes {
     private static long sent(int descriptor, Memory info) {
         var length = new IntByReference(SIZE_OF_INFO);
         Object[] arguments = {descriptor, IPPROTO_TCP, TCP_INFO, info, length};
-        boolean found = GETSOCKOPT.invokeInt(arguments) == 0 && length.getValue() >= BYTES_SENT + Long.BYTES;
-        return found ? info.getLong(BYTES_SENT) : 0;
+        boolean found = GETSOCKOPT.invokeInt(arguments) == 0 && length.getValue() >= BYTES_SENT_AGAIN + Long.BYTES;
+        return found ? info.getLong(BYTES_SENT) - info.getLong(BYTES_SENT_AGAIN) : 0;
     }
 }

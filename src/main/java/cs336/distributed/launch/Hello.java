@@ -39,7 +39,6 @@ public final class Hello implements RankProgram<String[], Integer> {
         long nanos = duration(argument).toNanos();
         World world = group.world();
         allReduce(group, false);
-        long begin = System.nanoTime(); // all ranks have started
         System.out.printf(
                 "hello from rank %d of %d, local rank %d of %d on %s: the sum is right%n",
                 world.rank(),
@@ -47,6 +46,7 @@ public final class Hello implements RankProgram<String[], Integer> {
                 world.localRank(),
                 world.localSize(),
                 InetAddress.getLocalHost().getHostName());
+        long begin = System.nanoTime(); // all ranks have started, and the name server has answered
         int rounds = 1;
         if (nanos == 0) {
             return rounds;

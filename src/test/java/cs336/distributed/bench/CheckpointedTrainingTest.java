@@ -164,11 +164,12 @@ class CheckpointedTrainingTest {
         String options = mode + " --checkpoint-every 1 --steps " + STEPS_PER_KILL * (1 + kills);
         Path whole = folder.resolve("whole");
         Path parts = folder.resolve("parts");
-        List<ProcessHandle> before = ProcessHandle.current().children().toList();
         var uninterrupted = inBackground(() -> train(command.get(), options, whole));
-        List<ProcessHandle> others = before;
-        while (others.size() < before.size() + 2) {
-            others = ProcessHandle.current().children().toList();
+        List<ProcessHandle> others = ranks(List.of());
+        while (others.size() < 2) {
+            assertFalse(uninterrupted.isDone(), "the run ended before its ranks were found");
+            TimeUnit.MILLISECONDS.sleep(1);
+            others = ranks(List.of());
         }
         var run = inBackground(() -> train(command.get(), options, parts, "--max-restarts", String.valueOf(kills)));
         var random = new SplittableRandom(8);
@@ -196,10 +197,11 @@ class CheckpointedTrainingTest {
         AttackCount.faults(kills, "kills of a rank of training");
     }
 
-    /** Returns the processes that this one has started in addition to others. */
+    /** Returns the ranks that this process has started in addition to others. */
     private static List<ProcessHandle> ranks(List<ProcessHandle> others) {
         return ProcessHandle.current()
                 .children()
+                .filter(child -> child.info().commandLine().orElse("").endsWith(".RankWorker"))
                 .filter(child -> !others.contains(child) && child.isAlive())
                 .toList();
     }

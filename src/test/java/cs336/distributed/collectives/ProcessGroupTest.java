@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-@Timeout(60)
+@Timeout(300)
 class ProcessGroupTest {
     static final int N = 12; // values per rank
     static final List<DType> DTYPES = List.of(DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16);

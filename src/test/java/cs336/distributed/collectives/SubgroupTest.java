@@ -26,7 +26,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-@Timeout(60)
+@Timeout(300)
 class SubgroupTest {
     private static final int RANKS = 4;
 
@@ -188,11 +188,11 @@ class SubgroupTest {
         var failure = assertThrows(
                 RankFailure.class,
                 () -> Launcher.of(RANKS)
-                        .timeout(Duration.ofSeconds(3))
+                        .timeout(Duration.ofSeconds(10))
                         .output(new PrintStream(OutputStream.nullOutputStream()))
                         .run(DisturbedSubgroup.class, how));
         double seconds = (System.nanoTime() - start) / 1e9;
         assertTrue(failure.getMessage().contains(message), failure.getMessage());
-        assertTrue(seconds < 60, "took " + seconds + " s");
+        assertTrue(seconds < 300, "took " + seconds + " s");
     }
 }

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A rank that runs out of memory is named with this reason. */
-@Timeout(60)
+@Timeout(300)
 class FullMemoryTest {
     private static final Map<String, String> SMALL_HEAP = Map.of("JAVA_TOOL_OPTIONS", "-Xmx40m -XX:+UseSerialGC");
 

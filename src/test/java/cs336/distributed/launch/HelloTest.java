@@ -18,7 +18,7 @@ class HelloTest {
         var printed = new ByteArrayOutputStream();
         List<Integer> rounds = Launcher.of(2)
                 .output(new PrintStream(printed, true, StandardCharsets.UTF_8))
-                .run(Hello.class, new String[] {"1"});
+                .run(Hello.class, new String[] {"2"});
         assertEquals(rounds.get(0), rounds.get(1));
         assertTrue(rounds.get(0) > 2, rounds.toString());
         String text = printed.toString(StandardCharsets.UTF_8);

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
-@Timeout(90)
+@Timeout(300)
 class LauncherTest {
     /** Prints its position and returns its argument. */
     public static final class Greeting implements RankProgram<String[], String> {
@@ -186,14 +186,14 @@ class LauncherTest {
                             "MASTER_ADDR", "127.0.0.1",
                             "MASTER_PORT", "" + port),
                     "--timeout",
-                    "20",
+                    "60",
                     Greeting.class.getName(),
                     "--own",
                     "option"));
         }
         for (int rank = 0; rank < 3; rank++) {
             var said = new String(ranks.get(rank).getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-            assertTrue(ranks.get(rank).waitFor(30, TimeUnit.SECONDS));
+            assertTrue(ranks.get(rank).waitFor(120, TimeUnit.SECONDS));
             assertEquals(0, ranks.get(rank).exitValue(), said);
             String local = rank == 2 ? "0 of 1" : rank + " of 2";
             assertTrue(said.contains("[" + rank + "] hello from " + rank + " of 3\n"), said);
@@ -205,13 +205,18 @@ class LauncherTest {
     static Process launch(Map<String, String> variables, String... arguments) throws IOException {
         var builder = TestJvm.of(Main.class, "launch").redirectErrorStream(true);
         builder.command().addAll(List.of(arguments));
-        builder.environment().keySet().removeIf(name -> name.matches("(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|SLURM_.*"));
+        // The JVM prints a line for each variable with options.
+        String options = "JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|_JAVA_OPTIONS";
+        builder.environment()
+                .keySet()
+                .removeIf(name -> name.matches("(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|SLURM_.*|" + options));
         builder.environment().putAll(variables);
         return builder.start();
     }
 
     @Test
-    void theCommandStartsRanksAndReportsInvalidArguments() {
+    void theCommandStartsRanksAndReportsInvalidArguments(@TempDir Path folder) {
+        String missing = folder.resolve("missing").toString();
         var error = new StringBuilder();
         var command = new CommandLine(new LaunchCommand()).setParameterExceptionHandler((e, args) -> {
             error.append(e.getMessage()).append('\n');
@@ -224,7 +229,7 @@ class LauncherTest {
         assertEquals(2, command.execute("--processes", "1", "--backend", "mpi", "LauncherTest$Greeting"));
         assertEquals(2, command.execute("--processes", "100000", "Hello"));
         assertEquals(2, command.execute("--processes", "2", "ToyTraining"));
-        assertEquals(2, command.execute("--processes", "2", "--class-path", "/nonexistent", "Hello"));
+        assertEquals(2, command.execute("--processes", "2", "--class-path", missing, "Hello"));
         assertEquals(2, command.execute("--processes", "2", "--class-path", "pom.xml", "Hello"));
         assertEquals(
                 List.of(
@@ -235,7 +240,7 @@ class LauncherTest {
                         "backend 'mpi' is unknown; known: gloo, nccl",
                         "--processes must be at most 128, not 100000",
                         "program must be a RankProgram<String[], …>; 'ToyTraining' takes a ToyTask, which a command line cannot give",
-                        "--class-path must consist of existing folders and JAR files, not '/nonexistent'",
+                        "--class-path must consist of existing folders and JAR files, not '" + missing + "'",
                         "--class-path must consist of existing folders and JAR files, not 'pom.xml'"),
                 error.toString().lines().toList());
 

@@ -39,7 +39,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Ranks of one machine cannot be reached from other machines, nor their store by other users. */
-@Timeout(60)
+@Timeout(300)
 class PrivateRendezvousTest {
     private static final String LISTENS = "0A"; // the state of a socket in /proc/net/tcp
     private static final Set<String> LOOPBACK =
@@ -120,7 +120,7 @@ class PrivateRendezvousTest {
                 "" + port,
                 Rendezvous.TOKEN,
                 token);
-        return LauncherTest.launch(variables, "--timeout", "20", Patient.class.getName(), file.toString());
+        return LauncherTest.launch(variables, "--timeout", "60", Patient.class.getName(), file.toString());
     }
 
     /** Runs its first collective after another process has written into the store, on rank 1 a little later. */

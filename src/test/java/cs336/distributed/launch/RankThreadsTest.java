@@ -15,7 +15,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-@Timeout(60)
+@Timeout(300)
 class RankThreadsTest {
     @Test
     void ranksCommunicateAndReturnTheirValuesInOrder() throws Exception {
@@ -60,7 +60,7 @@ class RankThreadsTest {
                 }));
         List<Integer> values = RankThreads.run(2, group -> {
             if (group.rank() == 1) {
-                return link.poll(20, TimeUnit.SECONDS);
+                return link.poll(120, TimeUnit.SECONDS);
             }
             link.add(7);
             return 0;

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Nothing that a rank prints disturbs its launcher. */
-@Timeout(60)
+@Timeout(300)
 class UntrustedOutputTest {
     private static final String FORGED = "\n\u0001cs336 AAAA\n";
     private static final int LONG_LINE = 3_000_000;

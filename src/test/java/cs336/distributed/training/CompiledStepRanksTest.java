@@ -87,7 +87,7 @@ class CompiledStepRanksTest {
         }
     }
 
-    @Timeout(120)
+    @Timeout(300)
     @ParameterizedTest
     @CsvSource({
         "ends, rank 1 of 2: its process ended with exit code 7",
@@ -95,7 +95,7 @@ class CompiledStepRanksTest {
         "'gets a wrong batch', 'rank 1 of 2: targets must have the shape of inputs'"
     })
     void aFailedRankIsNamed(String how, String message) {
-        Launcher launcher = Launcher.of(2).timeout(Duration.ofSeconds(3));
+        Launcher launcher = Launcher.of(2).timeout(Duration.ofSeconds(how.equals("hangs") ? 10 : 60));
         var failure = assertThrows(RankFailure.class, () -> launcher.run(EndlessTraining.class, how));
         assertEquals(1, failure.rank());
         assertTrue(failure.getMessage().startsWith(message), failure.getMessage());
