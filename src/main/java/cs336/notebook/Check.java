@@ -351,7 +351,8 @@ public final class Check {
         if (number == Math.rint(number) && Math.abs(number) < 1e15) {
             return String.format(Locale.ROOT, "%,d", (long) number);
         }
-        return String.format(Locale.ROOT, "%,.4g", number);
+        boolean isLarge = Math.abs(number) >= 1e3 && Math.abs(number) < 1e15; // %g would write an exponent
+        return String.format(Locale.ROOT, isLarge ? "%,.0f" : "%,.4g", number);
     }
 
     private static String rounded(double number) {

@@ -29,6 +29,7 @@ class CheckTest {
                 Arguments.of(-3, 3, "✗ a: 3 expected, not -3 (-1 × as large)"),
                 Arguments.of(0, 3, "✗ a: 3 expected, not 0"),
                 Arguments.of(2, 0, "✗ a: 0 expected, not 2"),
+                Arguments.of(4.2e7 + 0.25, 24e6, "✗ a: 24,000,000 expected, not 42,000,000 (1.750 × as large)"),
                 Arguments.of(0.25, 0.25 + 1e-7, "✗ a: 0.2500 expected, but the difference is 1.000e-07"),
                 Arguments.of(Double.NaN, 3, "✗ a: 3 expected, not NaN"),
                 Arguments.of("abc", "abc", "✓ a: abc"),
