@@ -147,9 +147,21 @@ public final class Check {
                         : String.format(Locale.ROOT, " – %.1f× too %s", ratio, predicted > measured ? "high" : "low"));
     }
 
+    /**
+     * A hint to an exercise; a notebook shows its formulas.
+     *
+     * @param text Markdown
+     */
+    public record Hint(String text) {
+        @Override
+        public String toString() {
+            return text;
+        }
+    }
+
     /** Returns the next hint to an exercise, such as {@code "05.1"}, from {@code notebooks/solutions/}. */
-    public static String hint(String exercise) throws IOException {
-        return Exercises.hint(exercise);
+    public static Hint hint(String exercise) throws IOException {
+        return new Hint(Exercises.hint(exercise));
     }
 
     /** Returns a solution of an exercise, such as {@code "05.1"}, from {@code notebooks/solutions/}. */
@@ -259,14 +271,23 @@ public final class Check {
             values = text(wanted.values[worst]) + " expected, but the difference is " + text(largest);
         }
         if (found.shape.length == 0) {
-            double ratio = found.values[0] / wanted.values[0];
-            return wrong(values + (isTelling(ratio) && ratio != 0 ? " (" + text(ratio) + " × as large)" : ""));
+            return wrong(values + comparison(found.values[0], wanted.values[0]));
         }
         String which = Double.isNaN(largest)
                 ? "element " + found.index(worst) + ": "
                 : text(differing) + " of " + text(found.values.length) + " elements differ, most at "
                         + found.index(worst) + ": ";
         return wrong(which + values + commonRatio(found, wanted, worst, allowed * scale));
+    }
+
+    /** Returns the ratio of two numbers, or their difference if it is small; empty if neither helps. */
+    private static String comparison(double found, double wanted) {
+        double ratio = found / wanted;
+        if (isTelling(ratio)) {
+            return ratio == 0 ? "" : " (" + text(ratio) + " × as large)";
+        }
+        boolean differs = Double.isFinite(ratio) && !text(found).equals(text(wanted));
+        return differs ? " (" + text(Math.abs(found - wanted)) + (found < wanted ? " less)" : " more)") : "";
     }
 
     /** Returns whether a ratio of numbers is finite and differs from 1 in its text. */

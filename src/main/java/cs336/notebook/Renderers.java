@@ -59,6 +59,12 @@ public final class Renderers {
                         to.renderIfRequested(MIMEType.TEXT_HTML, () -> BETWEEN_WORDS.formatted(Svg.escape(shown)));
                     }
                 });
+        renderer.createRegistration(Check.Hint.class)
+                .preferring(text, MIMEType.TEXT_MARKDOWN)
+                .register((hint, to) -> {
+                    put(to, text, hint.text());
+                    to.renderIfRequested(MIMEType.TEXT_MARKDOWN, hint::text);
+                });
         renderer.createRegistration(Tensor.class)
                 .preferring(text)
                 .register((tensor, to) -> put(to, text, TensorSummary.of(tensor)));

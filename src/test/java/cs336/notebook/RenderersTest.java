@@ -65,6 +65,13 @@ class RenderersTest {
     }
 
     @Test
+    void hintsAreMarkdownSoThatTheirFormulasAreShown() {
+        DisplayData shown = renderer.render(new Check.Hint("Hint 1 of 2: $x^2$"));
+        assertEquals("Hint 1 of 2: $x^2$", shown.getData(MIMEType.TEXT_MARKDOWN));
+        assertEquals("Hint 1 of 2: $x^2$", shown.getData(MIMEType.TEXT_PLAIN));
+    }
+
+    @Test
     void longCollectionsAreTruncatedAndShowTheirSize() {
         String shown = text(IntStream.range(0, 100_000).boxed().toList());
         assertTrue(shown.startsWith("[0, 1, 2,"), shown);

@@ -8,11 +8,11 @@ import com.sun.jna.StringArray;
 import com.sun.jna.ptr.IntByReference;
 import com.sun.jna.ptr.LongByReference;
 import com.sun.jna.ptr.PointerByReference;
-import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.URL;
-import java.util.ArrayList;
+import java.net.URLClassLoader;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.javacpp.Loader;
@@ -21,8 +21,8 @@ import org.bytedeco.javacpp.Loader;
  * NVRTC, NVIDIA's run-time compiler. It is called through JNA because its JavaCPP preset needs the CUDA driver; the
  * library itself does not, so kernels compile on machines without a GPU.
  *
- * <p>The library is loaded from the class path (the jar cuda-redist), or else from the system, where a CUDA toolkit or
- * the Python package nvidia-cuda-nvrtc provides it.
+ * <p>The library is loaded from the jar cuda-redist on the class path or in the local Maven repository, where the tests
+ * download it, or else from the system, where a CUDA toolkit or the Python package nvidia-cuda-nvrtc provides it.
  */
 final class Nvrtc {
     private static final String ENCODING = "UTF-8";
@@ -142,23 +142,23 @@ final class Nvrtc {
     }
 
     private static NvrtcLibrary load() {
-        List<String> tried = new ArrayList<>();
-        String[] files = fromClassPath();
+        Path downloaded = inRepository(Path.of(System.getProperty("user.home"), ".m2", "repository"));
+        String[] files = unpacked(downloaded, Nvrtc.class.getClassLoader());
         if (files != null) {
             Native.load(files[0], Library.class);
             return load(files[1]);
         }
-        tried.add("the class path (jar cuda-redist)");
         for (String name : IN_SYSTEM) {
             try {
                 return load(name);
             } catch (UnsatisfiedLinkError e) {
-                tried.add(name);
+                // There may be another version.
             }
         }
-        throw new IllegalStateException("kernels cannot be compiled, because NVRTC was not found\nsearched: "
-                + String.join(", ", tried)
-                + "\nbuild with 'mvn -Pgpu -DskipTests package', which includes it,\n"
+        throw new IllegalStateException("kernels cannot be compiled, because NVRTC was not found\nsearched: the jar "
+                + "cuda-redist on the class path, " + downloaded.getFileName() + " in ~/.m2/repository, "
+                + String.join(", ", IN_SYSTEM)
+                + "\n'mvn dependency:resolve' downloads this jar (380 MB), also for machines without a GPU;\n"
                 + "or add the folder of an installed libnvrtc to LD_LIBRARY_PATH");
     }
 
@@ -166,25 +166,41 @@ final class Nvrtc {
         return Native.load(library, NvrtcLibrary.class, Map.of(Library.OPTION_STRING_ENCODING, ENCODING));
     }
 
-    /**
-     * Unpacks the libraries to JavaCPP's cache and returns their paths, or null if the jar is not on the class path.
-     */
-    private static String[] fromClassPath() {
-        String[] files = new String[IN_JAR.length];
-        for (int i = 0; i < files.length; i++) {
-            URL resource = Nvrtc.class
-                    .getClassLoader()
-                    .getResource("org/bytedeco/cuda/" + Loader.getPlatform().replace("-gpu", "") + "/" + IN_JAR[i]);
-            if (resource == null) {
-                return null;
-            }
-            try {
-                File file = Loader.cacheResource(resource);
-                files[i] = file.getAbsolutePath();
-            } catch (IOException e) {
-                throw new UncheckedIOException("libnvrtc could not be unpacked from its jar", e);
-            }
+    private static String platform() {
+        return Loader.getPlatform().replace("-gpu", "");
+    }
+
+    /** Returns the jar with NVRTC in a local Maven repository; the jar need not exist. */
+    static Path inRepository(Path repository) {
+        try {
+            String version = Loader.getVersion("org.bytedeco", "cuda");
+            return repository
+                    .resolve(Path.of("org", "bytedeco", "cuda-redist", version))
+                    .resolve("cuda-redist-" + version + "-" + platform() + ".jar");
+        } catch (IOException e) {
+            throw new UncheckedIOException("the version of the CUDA presets could not be read", e);
         }
-        return files;
+    }
+
+    /**
+     * Unpacks the libraries to JavaCPP's cache and returns their paths.
+     *
+     * @param jar the jar that is used if the libraries are not on the class path
+     * @return null if they are in neither
+     */
+    static String[] unpacked(Path jar, ClassLoader classPath) {
+        var files = new String[IN_JAR.length];
+        try (var loader = new URLClassLoader(new URL[] {jar.toUri().toURL()}, classPath)) {
+            for (int i = 0; i < files.length; i++) {
+                URL resource = loader.getResource("org/bytedeco/cuda/" + platform() + "/" + IN_JAR[i]);
+                if (resource == null) {
+                    return null;
+                }
+                files[i] = Loader.cacheResource(resource).getAbsolutePath();
+            }
+            return files;
+        } catch (IOException e) {
+            throw new UncheckedIOException("libnvrtc could not be unpacked from its jar", e);
+        }
     }
 }
