@@ -701,7 +701,7 @@ final class KernelEmitter {
             }
             return switch (compute) {
                 case FLOAT32 -> Float.toString((float) number) + "f";
-                case INT64 -> (long) number + "LL";
+                case INT64 -> integer(argument.integer());
                 default -> Double.toString(number);
             };
         }
@@ -711,6 +711,10 @@ final class KernelEmitter {
         }
         int id = group.indexOf(view.value());
         return level == Level.ROW ? "r" + id : "v" + id + "[i]";
+    }
+
+    private static String integer(long number) {
+        return number == Long.MIN_VALUE ? "(" + (number + 1) + "LL - 1)" : number + "LL"; // C++ negates a literal
     }
 
     /** Returns the members of element level that these members read, directly or not, in order. */
