@@ -14,7 +14,6 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /** A recorded function of tensors for inputs of given dtypes, shapes and strides, ready to run. */
@@ -26,7 +25,7 @@ final class CompiledProgram implements AutoCloseable {
     private final boolean keepsAttention;
     private final boolean[] isCopied;
     private CudaGraph graph; // after the first call of runGraph
-    private Tensor[] graphInputs;
+    private StaticInputs graphInputs;
     private Tensor[] graphOutputs;
 
     private CompiledProgram(Program recorded, Program optimized, Device device, boolean keepsAttention) {
@@ -115,9 +114,7 @@ final class CompiledProgram implements AutoCloseable {
         if (graph == null) {
             record(inputs);
         }
-        for (int i = 0; i < inputs.length; i++) {
-            graphInputs[i].copy_(inputs[i]);
-        }
+        graphInputs.copy(inputs);
         graph.replay();
         return Arrays.stream(graphOutputs)
                 .map(output -> output == null ? null : new Tensor(output))
@@ -131,11 +128,10 @@ final class CompiledProgram implements AutoCloseable {
         }
         graph = CudaGraph.on(device);
         try (var scope = MemoryScope.open()) {
-            graphInputs = Arrays.stream(inputs)
-                    .map(input -> MemoryScope.keep(input.clone()))
-                    .toArray(Tensor[]::new);
-            graph.warmUp(() -> run(graphInputs));
-            graph.record(() -> graphOutputs = Arrays.stream(run(graphInputs))
+            graphInputs = new StaticInputs(inputs);
+            graphInputs.copy(inputs); // for the first run
+            graph.warmUp(() -> run(graphInputs.tensors()));
+            graph.record(() -> graphOutputs = Arrays.stream(run(graphInputs.tensors()))
                     .map(output -> output == null ? null : MemoryScope.keep(output))
                     .toArray(Tensor[]::new));
         }
@@ -157,9 +153,8 @@ final class CompiledProgram implements AutoCloseable {
     @Override
     public void close() {
         if (graph != null) {
-            Stream.concat(Arrays.stream(graphInputs), Arrays.stream(graphOutputs))
-                    .filter(Objects::nonNull)
-                    .forEach(Tensor::close);
+            graphInputs.close();
+            Arrays.stream(graphOutputs).filter(Objects::nonNull).forEach(Tensor::close);
             graph.close();
         }
         optimized.constants().values().forEach(Tensor::close); // includes those of the recorded program
