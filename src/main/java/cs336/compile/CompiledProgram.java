@@ -44,6 +44,7 @@ final class CompiledProgram implements AutoCloseable {
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer does in place of a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
+     * @throws IllegalStateException if a gradient of an output is lost
      */
     static CompiledProgram record(
             TensorFunction function,
@@ -54,6 +55,9 @@ final class CompiledProgram implements AutoCloseable {
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
         Program recorded = Recorder.record(function, names, results, inputs);
+        if (Arrays.stream(results.get()).anyMatch(output -> output != null && output.requires_grad())) {
+            DifferentiableProgram.requireNoGradient(recorded);
+        }
         // On the CPU the recorded operators are faster than their lowered forms.
         Program optimized =
                 device.isCuda() ? fused(recorded, device, keepsAttention, weights) : FusionPasses.simplify(recorded);

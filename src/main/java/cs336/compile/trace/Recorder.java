@@ -279,6 +279,9 @@ public final class Recorder implements OperatorListener {
     }
 
     private static long storage(Tensor tensor) {
+        if (!tensor.has_storage()) {
+            throw new UnrecordableException("a tensor that is not dense cannot be recorded", source());
+        }
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 
