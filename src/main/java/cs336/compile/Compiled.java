@@ -9,7 +9,6 @@ import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import cs336.torch.NoGrad;
 import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -55,7 +54,7 @@ public final class Compiled implements AutoCloseable {
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
      */
-    private record Guard(List<InputGuard> inputs, List<Boolean> trainable, String autocast) {
+    private record Guard(List<InputGuard> inputs, List<Boolean> trainable, boolean gradMode, String autocast) {
         Device device() {
             return inputs.stream()
                     .map(InputGuard::device)
@@ -121,7 +120,8 @@ public final class Compiled implements AutoCloseable {
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function reads elements of tensors on the host
-     * @throws IllegalArgumentException if there is no input, or one is null or undefined
+     * @throws IllegalArgumentException if there is no input, or one is null, undefined or not dense
+     * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter
      */
     public Tensor[] apply(Tensor... inputs) {
         requireUsable(inputs);
@@ -133,8 +133,7 @@ public final class Compiled implements AutoCloseable {
     }
 
     private Tensor[] applyPlain(Guard guard, Tensor... inputs) {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
+        try (var scope = MemoryScope.open()) {
             CompiledProgram program = programs.get(guard);
             var ofRecording = new AtomicReference<Tensor[]>();
             if (program == null) {
@@ -195,7 +194,7 @@ public final class Compiled implements AutoCloseable {
         List<Boolean> trainable = Stream.concat(Arrays.stream(inputs), parameters.stream())
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
-        return new Guard(guards, trainable, Autocast.state());
+        return new Guard(guards, trainable, GradMode.is_enabled(), Autocast.state());
     }
 
     /** Returns the index of the first tensor that shares memory with an input, or −1. */
@@ -215,6 +214,9 @@ public final class Compiled implements AutoCloseable {
         for (int i = 0; i < inputs.length; i++) {
             if (inputs[i] == null || inputs[i].isNull() || !inputs[i].defined()) {
                 throw new IllegalArgumentException("input " + i + " must be a defined tensor");
+            }
+            if (!inputs[i].has_storage()) {
+                throw new IllegalArgumentException("input " + i + " must be a dense tensor");
             }
             try {
                 DType.of(inputs[i]);

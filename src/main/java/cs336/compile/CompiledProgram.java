@@ -14,7 +14,6 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /** A recorded function of tensors for inputs of given dtypes, shapes and strides, ready to run. */
@@ -26,7 +25,7 @@ final class CompiledProgram implements AutoCloseable {
     private final boolean keepsAttention;
     private final boolean[] isCopied;
     private CudaGraph graph; // after the first call of runGraph
-    private Tensor[] graphInputs;
+    private StaticInputs graphInputs;
     private Tensor[] graphOutputs;
 
     private CompiledProgram(Program recorded, Program optimized, Device device, boolean keepsAttention) {
@@ -45,6 +44,7 @@ final class CompiledProgram implements AutoCloseable {
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer does in place of a fused program
      * @param results receives the outputs of this run, in the caller's memory scope
+     * @throws IllegalStateException if a gradient of an output is lost
      */
     static CompiledProgram record(
             TensorFunction function,
@@ -55,6 +55,9 @@ final class CompiledProgram implements AutoCloseable {
             AtomicReference<Tensor[]> results,
             Tensor... inputs) {
         Program recorded = Recorder.record(function, names, results, inputs);
+        if (Arrays.stream(results.get()).anyMatch(output -> output != null && output.requires_grad())) {
+            DifferentiableProgram.requireNoGradient(recorded);
+        }
         // On the CPU the recorded operators are faster than their lowered forms.
         Program optimized =
                 device.isCuda() ? fused(recorded, device, keepsAttention, weights) : FusionPasses.simplify(recorded);
@@ -115,9 +118,7 @@ final class CompiledProgram implements AutoCloseable {
         if (graph == null) {
             record(inputs);
         }
-        for (int i = 0; i < inputs.length; i++) {
-            graphInputs[i].copy_(inputs[i]);
-        }
+        graphInputs.copy(inputs);
         graph.replay();
         return Arrays.stream(graphOutputs)
                 .map(output -> output == null ? null : new Tensor(output))
@@ -131,11 +132,10 @@ final class CompiledProgram implements AutoCloseable {
         }
         graph = CudaGraph.on(device);
         try (var scope = MemoryScope.open()) {
-            graphInputs = Arrays.stream(inputs)
-                    .map(input -> MemoryScope.keep(input.clone()))
-                    .toArray(Tensor[]::new);
-            graph.warmUp(() -> run(graphInputs));
-            graph.record(() -> graphOutputs = Arrays.stream(run(graphInputs))
+            graphInputs = new StaticInputs(inputs);
+            graphInputs.copy(inputs); // for the first run
+            graph.warmUp(() -> run(graphInputs.tensors()));
+            graph.record(() -> graphOutputs = Arrays.stream(run(graphInputs.tensors()))
                     .map(output -> output == null ? null : MemoryScope.keep(output))
                     .toArray(Tensor[]::new));
         }
@@ -157,9 +157,8 @@ final class CompiledProgram implements AutoCloseable {
     @Override
     public void close() {
         if (graph != null) {
-            Stream.concat(Arrays.stream(graphInputs), Arrays.stream(graphOutputs))
-                    .filter(Objects::nonNull)
-                    .forEach(Tensor::close);
+            graphInputs.close();
+            Arrays.stream(graphOutputs).filter(Objects::nonNull).forEach(Tensor::close);
             graph.close();
         }
         optimized.constants().values().forEach(Tensor::close); // includes those of the recorded program

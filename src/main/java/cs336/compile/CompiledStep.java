@@ -16,8 +16,6 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.NoSync;
 import cs336.distributed.training.ShardedOptimizer;
-import cs336.torch.AtenOperator;
-import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.Backward;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
@@ -71,9 +69,6 @@ import org.bytedeco.pytorch.global.torch;
 public final class CompiledStep implements AutoCloseable {
     private static final int WARMUP = 3;
 
-    private static final AtenOperator FOREACH_ADD = AtenOperator.of("aten::_foreach_add_", "List");
-    private static final AtenOperator FOREACH_DIVIDE = AtenOperator.of("aten::_foreach_div_", "Scalar");
-
     private final TransformerLM model;
     private final DistributedDataParallel ddp; // null on a single rank
     private final Optimizer optimizer;
@@ -82,8 +77,7 @@ public final class CompiledStep implements AutoCloseable {
     private final GradScaler scaler;
     private final List<Tensor> parameters;
     private final List<List<Integer>> buckets; // indices of parameters whose collective overlaps with the passes
-    private final Tensor[] accumulated; // sums of gradients by parameter, null without any
-    private int accumulatedBatches;
+    private final GradientSums earlier; // of the batches before the current one
     private boolean collectivesInGraph;
     private final AdamWCasts masterWeights; // null unless the optimizer is AdamW
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
@@ -113,7 +107,7 @@ public final class CompiledStep implements AutoCloseable {
         masterWeights = optimizer instanceof AdamW adamw
                 ? new AdamWCasts(adamw, precision != Precision.FP16 && ddp == null)
                 : null;
-        accumulated = new Tensor[parameters.size()];
+        earlier = new GradientSums(parameters);
         buckets = ddp == null ? List.of() : buckets(ddp.overlappingBuckets());
     }
 
@@ -261,7 +255,7 @@ public final class CompiledStep implements AutoCloseable {
         ShapeGraph ofShape = prepare(inputs, targets);
         ofShape.forwardBackward(new Averaging());
         update();
-        clearAccumulated();
+        earlier.clear();
         return ofShape.loss;
     }
 
@@ -281,8 +275,8 @@ public final class CompiledStep implements AutoCloseable {
             throw new IllegalStateException("accumulate() cannot be used with collectivesInGraph()");
         }
         ShapeGraph ofShape = prepare(inputs, targets);
-        ofShape.forwardBackward(this::addToAccumulated);
-        accumulatedBatches++;
+        ofShape.forwardBackward(earlier::add);
+        earlier.endBatch();
         return ofShape.loss;
     }
 
@@ -388,7 +382,7 @@ public final class CompiledStep implements AutoCloseable {
         }
         closed = true;
         optimizer.zeroGrad();
-        clearAccumulated();
+        earlier.clear();
         shapes.values().forEach(ShapeGraph::close);
         scaler.close();
     }
@@ -410,8 +404,8 @@ public final class CompiledStep implements AutoCloseable {
     private final class Averaging implements GradientConsumer {
         @Override
         public void ready(List<Integer> indices) {
-            if (accumulatedBatches > 0) {
-                averageOverBatches(indices);
+            if (earlier.batches() > 0) {
+                earlier.average(indices);
             }
             if (ddp != null) {
                 ddp.gradientsReady(indices.stream().map(parameters::get).toList());
@@ -424,54 +418,6 @@ public final class CompiledStep implements AutoCloseable {
                 ddp.finishGradientSynchronization();
             }
         }
-    }
-
-    private void averageOverBatches(List<Integer> indices) {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            List<Tensor> sums = addToAccumulated(indices);
-            if (!sums.isEmpty()) {
-                try (var list = TensorList.of(sums)) {
-                    FOREACH_DIVIDE.call(list, (double) (accumulatedBatches + 1));
-                }
-            }
-            indices.stream()
-                    .filter(i -> accumulated[i] != null)
-                    .forEach(i -> parameters.get(i).mutable_grad().put(accumulated[i]));
-        }
-    }
-
-    /** Adds gradients to those of earlier batches, and returns the sums. */
-    private List<Tensor> addToAccumulated(List<Integer> indices) {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            List<Tensor> sums = new ArrayList<>();
-            List<Tensor> added = new ArrayList<>();
-            for (int i : indices) {
-                Tensor gradient = parameters.get(i).grad();
-                if (!gradient.defined()) {
-                    continue;
-                }
-                if (accumulated[i] == null) { // in the dtype of the parameter, also if the gradient has 16 bits
-                    accumulated[i] = MemoryScope.keep(torch.zeros_like(parameters.get(i)));
-                }
-                sums.add(accumulated[i]);
-                added.add(gradient);
-            }
-            if (!sums.isEmpty()) {
-                try (var to = TensorList.of(sums);
-                        var from = TensorList.of(added)) {
-                    FOREACH_ADD.call(to, from, 1L);
-                }
-            }
-            return sums;
-        }
-    }
-
-    private void clearAccumulated() {
-        Arrays.stream(accumulated).filter(Objects::nonNull).forEach(Tensor::close);
-        Arrays.fill(accumulated, null);
-        accumulatedBatches = 0;
     }
 
     /** The static inputs and outputs of one input shape, and its graphs once they are recorded. */

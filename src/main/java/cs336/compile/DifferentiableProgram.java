@@ -2,9 +2,11 @@ package cs336.compile;
 
 import cs336.compile.fuse.FusionPasses;
 import cs336.compile.fuse.Partition;
+import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.AutogradFunction;
@@ -21,6 +23,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -32,6 +35,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     private final Program joint;
     private final Partition parts;
     private final boolean[] sharesMemory;
+    private final int[] savedOutputs; // for each saved value: the output whose memory it is in, or −1
     private final Interpreter forward;
     private final Interpreter backward;
     private final int outputs;
@@ -48,6 +52,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         this.device = device;
         this.parts = parts;
         sharesMemory = parts.forward().sharedOutputs();
+        savedOutputs = savedOutputs();
         forward = new Interpreter(parts.forward());
         backward = new Interpreter(parts.backward());
     }
@@ -92,7 +97,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             }
             TensorFunction both = given -> bothPasses(function, own, inputs, given);
             Program joint = Recorder.record(both, all.toArray(new Tensor[0]));
-            requireNoOtherGradient(joint);
+            requireNoGradient(joint);
             Program prepared = device.isCuda()
                     ? FusionPasses.prepare(keepsAttention ? joint : FusionPasses.fuseAttention(joint, device), device)
                     : FusionPasses.simplify(joint);
@@ -111,9 +116,9 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
     }
 
-    /** Rejects a function whose gradient would silently miss a tensor. */
-    private static void requireNoOtherGradient(Program joint) {
-        for (Tensor constant : joint.constants().values()) {
+    /** Rejects a function whose gradient would silently miss a tensor that is neither an input nor a parameter. */
+    static void requireNoGradient(Program recorded) {
+        for (Tensor constant : recorded.constants().values()) {
             if (constant.requires_grad()) {
                 throw new IllegalStateException("the function reads a tensor of shape "
                         + Arrays.toString(Tensors.shape(constant))
@@ -152,13 +157,28 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
     }
 
+    private int[] savedOutputs() {
+        List<View> all = parts.forward().outputs();
+        return all.subList(outputs, all.size()).stream()
+                .mapToInt(saved -> IntStream.range(0, outputs)
+                        .filter(i -> !sharesMemory[i]
+                                && all.get(i) != null
+                                && all.get(i).value() == saved.value())
+                        .findFirst()
+                        .orElse(-1))
+                .toArray();
+    }
+
     /** Returns the outputs of the function; null for one that does not exist. */
     Tensor[] call(Tensor... inputs) {
         Tensor[] existing = apply(inputs);
         Tensor[] all = new Tensor[outputs];
         int next = 0;
         for (int i = 0; i < outputs; i++) {
-            all[i] = parts.forward().outputs().get(i) == null ? null : existing[next++];
+            if (parts.forward().outputs().get(i) != null) {
+                all[i] = gradOutputs.get(next) == null ? existing[next].detach() : existing[next];
+                next++;
+            }
         }
         return all;
     }
@@ -170,17 +190,18 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             all[i] = sharesMemory[i] ? all[i].clone() : all[i];
         }
         ctx.onceDifferentiable();
-        ctx.save(Arrays.copyOfRange(all, outputs, all.length));
+        for (int i = 0; i < savedOutputs.length; i++) {
+            // A caller that writes to an output must not change a saved value unnoticed.
+            ctx.save(savedOutputs[i] < 0 ? all[outputs + i] : all[savedOutputs[i]]);
+        }
         return Arrays.stream(all, 0, outputs).filter(Objects::nonNull).toArray(Tensor[]::new);
     }
 
     @Override
     protected Tensor[] backward(Context ctx, Tensor... given) {
         List<Tensor> inputs = new ArrayList<>();
-        int saved = parts.backward().inputs().size()
-                - (int) gradOutputs.stream().filter(layout -> layout != null).count();
-        for (int i = 0; i < saved; i++) {
-            inputs.add(ctx.saved(i));
+        for (int i = 0; i < savedOutputs.length; i++) {
+            inputs.add(savedOutputs[i] < 0 ? ctx.saved(i) : saved(i, ctx.saved(i)));
         }
         try (var noGrad = NoGrad.open()) {
             for (int i = 0; i < gradOutputs.size(); i++) {
@@ -200,6 +221,13 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             ofAll[i] = isTrainable.get(i) ? gradients[next++] : null;
         }
         return ofAll;
+    }
+
+    /** Returns saved value i, which is in the memory of an output. */
+    private Tensor saved(int i, Tensor output) {
+        Layout ofOutput = parts.forward().outputs().get(savedOutputs[i]).layout();
+        Layout ofSaved = parts.backward().inputs().get(i).layout();
+        return Interpreter.read(new View(new ProgramValue(0, ofOutput), ofSaved), output);
     }
 
     /** Returns the programs of both passes. */

@@ -2,6 +2,7 @@ package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -10,6 +11,7 @@ import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
 import cs336.torch.Backward;
 import cs336.torch.DType;
+import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.List;
@@ -211,5 +213,112 @@ class CompiledEdgeCasesTest extends ScopedTest {
                     "the function cannot be recorded: output 1 is an undefined tensor",
                     refusal(in -> new Tensor[] {in[0].exp(), new Tensor()}, x));
         }
+    }
+
+    @Test
+    void aLostGradientIsRefused() {
+        Tensor weight = trainable(3, 4);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)})) {
+            for (int call = 0; call < 2; call++) {
+                String message = assertThrows(IllegalStateException.class, () -> compiled.apply(tensor(1, 2)))
+                        .getMessage();
+                assertTrue(message.startsWith("the function reads a tensor of shape [2] that requires"), message);
+                try (var noGrad = NoGrad.open()) {
+                    assertArrayEquals(new double[] {3, 8}, Tensors.toDoubles(compiled.apply(tensor(1, 2))[0]));
+                }
+            }
+        }
+    }
+
+    @Test
+    void aFunctionMayComputeGradientsItself() {
+        TensorFunction slope = in -> {
+            Tensor leaf = in[0].detach().set_requires_grad(true);
+            return Backward.of(leaf.square().sum()).gradients(leaf);
+        };
+        try (var compiled = Compiled.of(slope)) {
+            for (int call = 0; call < 2; call++) {
+                assertArrayEquals(new double[] {2, 4}, Tensors.toDoubles(compiled.apply(tensor(1, 2))[0]));
+            }
+        }
+    }
+
+    @Test
+    void outputsRequireAGradientLikeThoseOfTheFunction() {
+        TensorFunction function = in -> new Tensor[] {
+            in[0].mul(in[1]), in[1].exp(), null, in[0].detach().exp()
+        };
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 2; call++) {
+                Tensor[] y = compiled.apply(trainable(1, 2), tensor(3, 4));
+                assertTrue(y[0].requires_grad());
+                assertFalse(y[1].requires_grad());
+                assertFalse(y[3].requires_grad());
+            }
+        }
+    }
+
+    /** Checks that a change between the passes is an error, as without the recording, and not a wrong gradient. */
+    private static void assertNoticed(TensorFunction function, boolean isOutput, Tensor changed) {
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 2; call++) {
+                Tensor x = Tensors.of(new double[] {0, 1, 2, 3}, 2, 2).set_requires_grad(true);
+                Tensor y = compiled.apply(x)[0];
+                try (var noGrad = NoGrad.open()) {
+                    (isOutput ? y : changed).mul_(new Scalar(2.0));
+                }
+                String message = assertThrows(RuntimeException.class, () -> gradient(y, x))
+                        .getMessage();
+                assertTrue(message.contains("has been modified by an inplace operation"), message);
+            }
+        }
+    }
+
+    @Test
+    void changesOfSavedTensorsAreNoticed() {
+        Tensor captured = Tensors.of(new double[] {1, 2, 3, 4}, 2, 2);
+        assertNoticed(in -> new Tensor[] {in[0].mul(captured)}, false, captured);
+        assertNoticed(in -> new Tensor[] {in[0].exp()}, true, null);
+        assertNoticed(in -> new Tensor[] {in[0].exp().t()}, true, null);
+        assertNoticed(in -> new Tensor[] {in[0].exp().select(0, 1)}, true, null);
+    }
+
+    @Test
+    void aViewOfASavedTensorHasTheRightGradient() {
+        TensorFunction rows =
+                in -> new Tensor[] {in[0].exp().select(0, 1), in[0].exp().t()};
+        try (var compiled = Compiled.of(rows)) {
+            for (int call = 0; call < 2; call++) {
+                Tensor x = Tensors.of(new double[] {0, 1, 2, 3}, 2, 2).set_requires_grad(true);
+                double[] expected = {0, 0, Math.exp(2), Math.exp(3)};
+                assertArrayEquals(expected, gradient(compiled.apply(x)[0], x), 1e-12);
+            }
+        }
+    }
+
+    @Test
+    void aBackwardPassMayFollowTheEndOfItsFunction() {
+        Tensor weight = tensor(3, 4);
+        for (int calls = 1; calls <= 2; calls++) {
+            var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)});
+            Tensor x = trainable(1, 2);
+            Tensor y = compiled.apply(x)[0];
+            y = calls == 2 ? compiled.apply(x)[0] : y;
+            compiled.close();
+            assertArrayEquals(new double[] {3, 4}, gradient(y, x));
+        }
+    }
+
+    @Test
+    void sparseTensorsAreNamed() {
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].add(in[0])})) {
+            String message = assertThrows(
+                            IllegalArgumentException.class,
+                            () -> compiled.apply(tensor(1, 0).to_sparse()))
+                    .getMessage();
+            assertEquals("input 0 must be a dense tensor", message);
+        }
+        String inside = refusal(in -> new Tensor[] {in[0].to_sparse().to_dense()}, tensor(1, 0));
+        assertTrue(inside.contains("a tensor that is not dense cannot be recorded, called at Compiled"), inside);
     }
 }

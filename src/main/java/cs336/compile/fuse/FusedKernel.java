@@ -22,6 +22,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -111,8 +112,8 @@ final class FusedKernel implements Operator {
                 new ModuleKey(kernel.source(), device),
                 key -> KernelModule.load(KernelSource.of(FILE, key.source()), Map.of(), device));
         List<Object> arguments = new ArrayList<>();
-        for (Tensor tensor : in) {
-            arguments.add(aligned(tensor));
+        for (int i = 0; i < in.length; i++) {
+            arguments.add(aligned(inputs.get(i), in[i]));
         }
         List<Tensor> partials = new ArrayList<>();
         for (DType dtype : kernel.partials()) {
@@ -155,10 +156,33 @@ final class FusedKernel implements Operator {
                 .toArray(Tensor[]::new);
     }
 
-    /** Returns the tensor, or a copy of it if its address is not aligned to the accesses of a kernel. */
-    private static Tensor aligned(Tensor tensor) {
-        boolean isAligned = tensor.numel() == 0 || tensor.data_ptr().address() % KernelEmitter.ACCESS_BYTES == 0;
-        return isAligned ? tensor : tensor.clone();
+    /**
+     * Returns the tensor of an input, or if its address is not aligned to the accesses of a kernel, a vector that
+     * starts with its first element at an aligned address. The vector is a part of a copy of all memory that the kernel
+     * reads through views of the input, before and after this element.
+     */
+    Tensor aligned(ProgramValue input, Tensor tensor) {
+        if (tensor.numel() == 0 || tensor.data_ptr().address() % KernelEmitter.ACCESS_BYTES == 0) {
+            return tensor;
+        }
+        int bytes = input.dtype().bytes();
+        long before = 0; // elements of the input; those of a view may have another size
+        long after = 0;
+        for (View view : group.loads()) {
+            if (view.value() == input) {
+                int viewBytes = view.dtype().bytes();
+                long origin = input.layout().offset() * bytes;
+                before = Math.max(before, (origin - view.layout().offset() * viewBytes + bytes - 1) / bytes);
+                after = Math.max(after, (view.layout().end() * viewBytes - origin + bytes - 1) / bytes);
+            }
+        }
+        long perAccess = Math.max(1, KernelEmitter.ACCESS_BYTES / bytes);
+        long start = (before + perAccess - 1) / perAccess * perAccess;
+        Tensor copy = torch.empty_strided(new long[] {start + after}, new long[] {1}, tensor.options());
+        var first = new LongOptional(tensor.storage_offset() - before);
+        copy.narrow(0, start - before, before + after)
+                .copy_(torch.as_strided(tensor, new long[] {before + after}, new long[] {1}, first));
+        return copy.narrow(0, start, after);
     }
 
     /** Returns the kernel with its source. */

@@ -1,10 +1,8 @@
 package cs336.compile.fuse;
 
-import cs336.compile.fuse.Access.Digit;
 import cs336.compile.fuse.FusionGroup.Level;
-import cs336.compile.program.Argument;
+import cs336.compile.fuse.KernelLoads.Load;
 import cs336.compile.program.Argument.View;
-import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
@@ -26,7 +24,8 @@ import java.util.stream.Stream;
  * <p>A group without reductions is one row: each thread computes VEC consecutive elements. In a group with reductions
  * over columns, THREADS threads compute a row and hold their elements of each loaded tensor in registers, so that every
  * tensor is read once. Expressions that several passes over the row need are recomputed in each pass. For sums over
- * rows, each block stores the sums of its rows, and a second kernel adds the sums of all blocks.
+ * rows, each block stores the sums of its rows, and a second kernel adds the sums of all blocks. {@link KernelLoads}
+ * determines the addresses, {@link MemberExpressions} the arithmetic.
  */
 final class KernelEmitter {
     /**
@@ -51,11 +50,7 @@ final class KernelEmitter {
             List<DType> partials,
             List<Integer> sums) {}
 
-    /** A tensor that the kernel loads, as a function of the element of the group. */
-    private record Load(ProgramValue value, DType dtype, Access access) {}
-
     static final int ACCESS_BYTES = 16;
-    private static final int MAX_VECTOR = 8;
     private static final int MAX_SHARED_BYTES = 160 * 1024; // of a block, on GPUs from sm_80 on
     private static final int STAGES = 2; // of prefetched rows: the current and the next one
 
@@ -67,7 +62,8 @@ final class KernelEmitter {
     private final List<ProgramValue> outputs;
     private final List<Operation> sums; // over the rows
     private final StringBuilder text = new StringBuilder();
-    private final Map<Load, String> loads = new LinkedHashMap<>(); // expressions of the loaded numbers
+    private final KernelLoads loads;
+    private final MemberExpressions expressions;
     private final Map<ProgramValue, Integer> depths = new HashMap<>();
     private final int vector;
     private final KernelTile tile;
@@ -79,14 +75,9 @@ final class KernelEmitter {
         this.outputs = outputs;
         inputs = group.inputs();
         sums = members(member -> level(member) == Level.COLUMN);
-        for (Operation member : group.members()) {
-            for (View view : member.reads()) {
-                if (group.level(view.value()) == null) {
-                    loads.putIfAbsent(loadOf(member, view), "x" + loads.size());
-                }
-            }
-        }
-        vector = vector();
+        loads = new KernelLoads(group, outputs);
+        expressions = new MemberExpressions(group, loads);
+        vector = loads.vector();
         tile = chosen == null ? KernelTile.of(group, vector) : chosen;
         long accesses = group.columns() / vector;
         boolean hasRows = group.hasReduction() && !group.isOverColumns();
@@ -118,7 +109,7 @@ final class KernelEmitter {
 
     /** Returns the emitted kernel with its grid. */
     private EmittedKernel kernel(int blockThreads, long gridX, int gridY, int sharedBytes) {
-        List<DType> partials = sums.stream().map(KernelEmitter::compute).toList();
+        List<DType> partials = sums.stream().map(PointwiseOperator::computeType).toList();
         List<Integer> ofSums = sums.stream().map(this::output).toList();
         return new EmittedKernel(
                 text.toString(), blockThreads, gridX, gridY, sharedBytes, tile.parts(), partials, ofSums);
@@ -153,7 +144,7 @@ final class KernelEmitter {
             }
             emitRow();
         } else {
-            sums.forEach(sum -> line("    " + computeName(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
+            sums.forEach(sum -> line("    " + CudaType.ofComputation(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
             emitPrefetch();
             line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
             emitRow();
@@ -161,7 +152,7 @@ final class KernelEmitter {
             line("    }");
             if (blockRows > 1) {
                 int bytes = sums.stream()
-                        .mapToInt(sum -> compute(sum).bytes())
+                        .mapToInt(sum -> PointwiseOperator.computeType(sum).bytes())
                         .max()
                         .getAsInt();
                 line("    __shared__ __align__(16) unsigned char sums[BLOCK_ROWS * COLUMNS * " + bytes + "];");
@@ -176,9 +167,9 @@ final class KernelEmitter {
     }
 
     private void emitRow() {
-        List<String> packed = loads.keySet().stream()
-                .filter(load -> !isPerRow(load) && isVector(load) && load.dtype != DType.FLOAT32)
-                .map(loads::get)
+        List<String> packed = loads.expressions().keySet().stream()
+                .filter(load -> !loads.isPerRow(load) && loads.isVector(load) && load.dtype() != DType.FLOAT32)
+                .map(loads.expressions()::get)
                 .toList();
         emitLoads();
         int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
@@ -200,16 +191,16 @@ final class KernelEmitter {
         if (!tile.prefetch()) {
             return;
         }
-        emitElementLoads(load -> !isOfRow(load));
-        loads.forEach((load, name) -> {
-            if (isPerRow(load)) {
-                line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + perRow(load) + " : ("
-                        + held(load) + ")0; };");
+        emitElementLoads(load -> !loads.isOfRow(load));
+        loads.expressions().forEach((load, name) -> {
+            if (loads.isPerRow(load)) {
+                line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + loads.perRow(load)
+                        + " : (" + loads.held(load) + ")0; };");
                 line("    auto " + name + "Next = " + name + "Of(row);");
             }
         });
-        loads.keySet().stream()
-                .filter(load -> !isPerRow(load) && isVector(load) && isOfRow(load))
+        loads.expressions().keySet().stream()
+                .filter(load -> !loads.isPerRow(load) && loads.isVector(load) && loads.isOfRow(load))
                 .forEach(prefetched::add);
         line("    extern __shared__ __align__(16) unsigned char staged[];");
         line("    constexpr int ROW_BYTES = CHUNKS * THREADS * BLOCK_ROWS * " + ACCESS_BYTES + ";");
@@ -223,7 +214,8 @@ final class KernelEmitter {
         emitChunks("            ", indent -> {
             for (int i = 0; i < prefetched.size(); i++) {
                 Load load = prefetched.get(i);
-                line(indent + held(load) + "::copyAsync(at(stage, " + i + ", k), " + address(load, "column") + ");");
+                line(indent + loads.held(load) + "::copyAsync(at(stage, " + i + ", k), " + loads.address(load, "column")
+                        + ");");
             }
         });
         line("        }");
@@ -242,7 +234,7 @@ final class KernelEmitter {
             return;
         }
         String shared = "shared" + id(sum);
-        String type = computeName(sum);
+        String type = CudaType.ofComputation(sum);
         line("    __syncthreads();");
         line("    " + type + " (*" + shared + ")[COLUMNS] = (" + type + " (*)[COLUMNS])sums;");
         emitChunks(
@@ -265,24 +257,24 @@ final class KernelEmitter {
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
-            line("    " + computeName(member) + " acc" + id(member) + "[VEC] = {};");
+            line("    " + CudaType.ofComputation(member) + " acc" + id(member) + "[VEC] = {};");
         }
         line("    if (first < COLUMNS) {");
         line("        for (long long row = (long long)blockIdx.y * SLOTS + slot; row < ROWS; row += PARTS * SLOTS) {");
         line("            const long long column = first;");
-        loads.forEach((load, name) -> {
-            line("            " + held(load) + " " + name + vectorDeclaration(load) + ";");
+        loads.expressions().forEach((load, name) -> {
+            line("            " + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
             line("            " + load(load, name));
         });
-        loads.replaceAll((load, name) -> name + "[i]");
+        loads.expressions().replaceAll((load, name) -> name + "[i]");
         emitMembers(needed(sums), "            ");
         for (Operation member : sums) {
-            line("            EACH(i) acc" + id(member) + "[i] += " + reduced(member) + ";");
+            line("            EACH(i) acc" + id(member) + "[i] += " + expressions.reduced(member) + ";");
         }
         line("        }");
         line("    }");
         for (Operation member : sums) {
-            String type = computeName(member);
+            String type = CudaType.ofComputation(member);
             line("    __shared__ " + type + " shared" + id(member) + "[SLOTS][TILE][VEC];");
             line("    EACH(i) shared" + id(member) + "[slot][threadIdx.x % TILE][i] = acc" + id(member) + "[i];");
         }
@@ -315,10 +307,10 @@ final class KernelEmitter {
         for (Operation member : sums) {
             String acc = "acc" + id(member);
             String shared = "shared" + id(member);
-            line("    " + computeName(member) + " " + acc + " = 0;");
+            line("    " + CudaType.ofComputation(member) + " " + acc + " = 0;");
             line("    for (int p = slot; p < PARTS && column < COLUMNS; p += SLOTS) " + acc + " += partial" + id(member)
                     + "[p * COLUMNS + column];");
-            line("    __shared__ " + computeName(member) + " " + shared + "[SLOTS][TILE];");
+            line("    __shared__ " + CudaType.ofComputation(member) + " " + shared + "[SLOTS][TILE];");
             line("    " + shared + "[slot][threadIdx.x % TILE] = " + acc + ";");
         }
         line("    __syncthreads();");
@@ -346,10 +338,10 @@ final class KernelEmitter {
             line("    const long long next = row + PARTS * BLOCK_ROWS;");
             line("    prefetch(next, 1 - stage);");
         }
-        loads.forEach((load, name) -> {
-            if (isPerRow(load)) {
-                String value = tile.prefetch() ? name + "Next" : perRow(load);
-                line("    const " + held(load) + " " + name + " = " + value + ";");
+        loads.expressions().forEach((load, name) -> {
+            if (loads.isPerRow(load)) {
+                String value = tile.prefetch() ? name + "Next" : loads.perRow(load);
+                line("    const " + loads.held(load) + " " + name + " = " + value + ";");
                 if (tile.prefetch()) {
                     line("    " + name + "Next = " + name + "Of(next);");
                 }
@@ -358,25 +350,20 @@ final class KernelEmitter {
         if (tile.prefetch()) {
             line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
         }
-        emitElementLoads(load -> !tile.prefetch() || isOfRow(load));
+        emitElementLoads(load -> !tile.prefetch() || loads.isOfRow(load));
         if (tile.prefetch()) {
             line("    stage = 1 - stage;");
         }
-        loads.replaceAll((load, name) -> isPerRow(load) ? name : name + "[k][i]");
+        loads.expressions().replaceAll((load, name) -> loads.isPerRow(load) ? name : name + "[k][i]");
     }
 
     /** Emits the loads of those tensors that have an element for each column. */
     private void emitElementLoads(Predicate<Load> which) {
-        Map<Load, String> chosen = new LinkedHashMap<>(loads);
-        chosen.keySet().removeIf(load -> isPerRow(load) || !which.test(load));
-        chosen.forEach(
-                (load, name) -> line("    " + held(load) + " " + name + "[CHUNKS]" + vectorDeclaration(load) + ";"));
+        Map<Load, String> chosen = new LinkedHashMap<>(loads.expressions());
+        chosen.keySet().removeIf(load -> loads.isPerRow(load) || !which.test(load));
+        chosen.forEach((load, name) ->
+                line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
         emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));
-    }
-
-    /** Returns the expression that loads a row's number. */
-    private String perRow(Load load) {
-        return "loadElement(" + address(load, "0") + ")";
     }
 
     private interface ChunkBody {
@@ -407,103 +394,15 @@ final class KernelEmitter {
         }
     }
 
-    private String vectorDeclaration(Load load) {
-        return isVector(load) ? "" : "[VEC]";
-    }
-
-    /** Returns the C++ type in which a loaded tensor is held: packed elements, or single numbers. */
-    private String held(Load load) {
-        return !isPerRow(load) && isVector(load)
-                ? "Elements<" + type(load.dtype) + ", VEC>"
-                : type(inRegisters(load.dtype));
-    }
-
     private String load(Load load, String name) {
         if (prefetched.contains(load)) {
-            return name + " = " + held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
+            return name + " = " + loads.held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
         }
-        if (isVector(load)) {
-            return name + " = Elements<" + type(load.dtype) + ", VEC>::load(" + address(load, "column") + ");";
+        if (loads.isVector(load)) {
+            return name + " = Elements<" + CudaType.of(load.dtype()) + ", VEC>::load(" + loads.address(load, "column")
+                    + ");";
         }
-        return "EACH(i) " + name + "[i] = loadElement(" + address(load, "(column + i)") + ");";
-    }
-
-    /** Returns whether VEC elements are next to each other in memory, aligned to the access. */
-    private boolean isVector(Load load) {
-        return isVector(load.dtype, load.access, start(load));
-    }
-
-    private boolean isVector(DType dtype, Access access, long start) {
-        List<Digit> digits = split(access).digits();
-        if (!isPacked(dtype) || digits.isEmpty() || start % vector != 0) {
-            return false;
-        }
-        Digit fastest = digits.get(digits.size() - 1);
-        return fastest.place() == 1
-                && fastest.stride() == 1
-                && fastest.size() % vector == 0
-                && digits.stream().allMatch(digit -> digit == fastest || digit.stride() % vector == 0);
-    }
-
-    private static boolean isPacked(DType dtype) {
-        return dtype == DType.FLOAT32 || dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
-    }
-
-    private boolean isPerRow(Load load) {
-        return group.hasReduction()
-                && !group.isOverColumns()
-                && split(load.access).digits().stream()
-                        .allMatch(digit -> digit.place() >= group.columns() || digit.stride() == 0);
-    }
-
-    private boolean isOfRow(Load load) {
-        return split(load.access).digits().stream()
-                .anyMatch(digit -> digit.place() >= group.columns() && digit.stride() != 0);
-    }
-
-    /** Returns the load by which a member reads a view from outside of the group. */
-    private Load loadOf(Operation member, View view) {
-        Access access = Access.of(member, view);
-        boolean isRow = FusionGroup.isPointwisePerRow(member, level(member));
-        return new Load(view.value(), view.dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
-    }
-
-    /** Returns the index expression of an access at the current row and a column. */
-    private String address(Access access, String column) {
-        List<String> terms = new ArrayList<>();
-        for (Digit digit : split(access).digits()) {
-            if (digit.stride() == 0) {
-                continue;
-            }
-            boolean ofRow = digit.place() >= group.columns() && group.columns() != group.elements();
-            long place = ofRow ? digit.place() / group.columns() : digit.place();
-            long all = ofRow ? group.rows() : group.columns();
-            String term = ofRow ? "row" : column;
-            term = place == 1 ? term : term + " / " + place;
-            boolean isSlowest = place * digit.size() == all;
-            term = isSlowest ? term : term + " % " + digit.size();
-            boolean isProduct = place != 1 || !isSlowest;
-            terms.add(digit.stride() == 1 ? term : (isProduct ? "(" + term + ")" : term) + " * " + digit.stride());
-        }
-        return terms.isEmpty() ? "0" : String.join(" + ", terms);
-    }
-
-    /** Splits a dimension that covers both columns and rows. */
-    private Access split(Access access) {
-        return access.splitAt(group.columns());
-    }
-
-    /** Returns the pointer to the element of a loaded tensor at the current row and a column. */
-    private String address(Load load, String column) {
-        long start = start(load);
-        String name = "in" + inputs.indexOf(load.value);
-        return (start == 0 ? name : "(" + name + " + " + start + ")") + " + " + address(load.access, column);
-    }
-
-    /** Returns the position of an access's first element from that of the input. */
-    private static long start(Load load) {
-        int reals = load.value.dtype() == DType.COMPLEX64 ? 2 : 1;
-        return load.access.offset() - reals * load.value.layout().offset();
+        return "EACH(i) " + name + "[i] = loadElement(" + loads.address(load, "(column + i)") + ");";
     }
 
     private void emitOutputs() {
@@ -521,15 +420,15 @@ final class KernelEmitter {
                 long start = store.access.offset();
                 String out = "out" + store.output + " + " + (start == 0 ? "" : start + " + ");
                 String value = "v" + id(store.member);
-                if (isVector(dtype, store.access, start)) {
-                    String to = out + address(store.access, "column");
-                    line(indent + "Elements<" + type(dtype) + ", VEC>::of(" + value + ").store(" + to + ");");
+                if (loads.isVector(dtype, store.access, start)) {
+                    String to = out + loads.address(store.access, "column");
+                    line(indent + "Elements<" + CudaType.of(dtype) + ", VEC>::of(" + value + ").store(" + to + ");");
                 } else {
-                    String to = out + address(store.access, "(column + i)");
+                    String to = out + loads.address(store.access, "(column + i)");
                     line(indent + "EACH(i) storeElement(" + to + ", " + value + "[i]);");
                 }
             }
-            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + reduced(sum) + ";"));
+            sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + expressions.reduced(sum) + ";"));
         });
         for (Operation member : stored) {
             if (level(member) == Level.ROW) {
@@ -578,11 +477,6 @@ final class KernelEmitter {
                 && depths.get(member.output()) == depth);
     }
 
-    /** Returns the operand of a reduction in the dtype of the computation. */
-    private String reduced(Operation reduction) {
-        return converted(reduction, reduction.view(0), compute(reduction));
-    }
-
     private int output(Operation member) {
         return outputs.indexOf(member.output());
     }
@@ -593,23 +487,23 @@ final class KernelEmitter {
             return;
         }
         for (Operation member : reductions) {
-            line("    " + computeName(member) + " acc" + id(member) + " = " + operation(member) + "::identity(("
-                    + computeName(member) + ")0);");
+            line("    " + CudaType.ofComputation(member) + " acc" + id(member) + " = " + operation(member)
+                    + "::identity((" + CudaType.ofComputation(member) + ")0);");
         }
         emitChunks("    ", indent -> {
             emitMembers(needed(reductions), indent);
             for (Operation member : reductions) {
                 String acc = "acc" + id(member);
-                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", " + reduced(member)
-                        + ");");
+                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", "
+                        + expressions.reduced(member) + ");");
             }
         });
         for (Operation member : reductions) {
-            String type = computeName(member);
+            String type = CudaType.ofComputation(member);
             line("    __shared__ " + type + " shared" + id(member) + "[BLOCK_ROWS][THREADS / WARP];");
             String arguments = "acc" + id(member) + ", shared" + id(member) + "[threadIdx.x / THREADS], barrier";
             String total = "reduceRow<" + operation(member) + ", THREADS>(" + arguments + ")";
-            line("    const " + type + " r" + id(member) + " = " + rounded(member, total) + ";");
+            line("    const " + type + " r" + id(member) + " = " + expressions.rounded(member, total) + ";");
         }
     }
 
@@ -620,7 +514,8 @@ final class KernelEmitter {
     private void emitRowMembers(int depth) {
         for (Operation member : group.members()) {
             if (FusionGroup.isPointwisePerRow(member, level(member)) && depths.get(member.output()) == depth) {
-                line("    const " + type(inRegisters(member)) + " r" + id(member) + " = " + expression(member) + ";");
+                line("    const " + CudaType.ofResult(member) + " r" + id(member) + " = " + expressions.of(member)
+                        + ";");
             }
         }
     }
@@ -629,88 +524,23 @@ final class KernelEmitter {
     private void emitMembers(List<Operation> members, String indent) {
         for (Operation member : members) {
             String name = "v" + id(member);
-            line(indent + type(inRegisters(member)) + " " + name + "[VEC];");
+            line(indent + CudaType.ofResult(member) + " " + name + "[VEC];");
             if (PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, member)) {
-                String a = operand(member, member.arguments().get(0));
-                String b = operand(member, member.arguments().get(1));
+                String a = expressions.operand(member, member.arguments().get(0));
+                String b = expressions.operand(member, member.arguments().get(1));
                 line("#pragma unroll");
                 line(indent + "for (int i = 0; i < VEC; i += 2) {");
                 line(indent + "    " + name + "[i] = " + a + " * " + b + " - " + next(a) + " * " + next(b) + ";");
                 line(indent + "    " + name + "[i + 1] = " + a + " * " + next(b) + " + " + next(a) + " * " + b + ";");
                 line(indent + "}");
             } else {
-                line(indent + "EACH(i) " + name + "[i] = " + expression(member) + ";");
+                line(indent + "EACH(i) " + name + "[i] = " + expressions.of(member) + ";");
             }
         }
     }
 
     private static String next(String operand) {
         return operand.replace("[i]", "[i + 1]");
-    }
-
-    private String expression(Operation member) {
-        DType compute = compute(member);
-        PointwiseFunction function = ((PointwiseOperator) member.operator()).function();
-        List<String> operands = new ArrayList<>();
-        for (int i = 0; i < member.arguments().size(); i++) {
-            boolean isCondition = function == PointwiseFunction.WHERE && i == 0;
-            Argument argument = member.arguments().get(i);
-            operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
-        }
-        if (function == PointwiseFunction.INDEX) {
-            Layout layout = member.output().layout();
-            long size = layout.shape()[layout.shape().length - 1];
-            return size == group.columns() ? "column + i" : "(" + element() + " + i) % " + size;
-        }
-        return rounded(member, function.cuda(operands));
-    }
-
-    /** Returns an expression rounded to the dtype of the member's output. */
-    private String rounded(Operation member, String expression) {
-        DType out = member.output().dtype();
-        return switch (out) {
-            case BFLOAT16, FLOAT16 ->
-                "roundTo(" + (compute(member) == DType.FLOAT32 ? expression : "(float)(" + expression + ")") + ", "
-                        + type(out) + "())";
-            default -> out == compute(member) ? expression : "(" + type(out) + ")(" + expression + ")";
-        };
-    }
-
-    /** Returns the index of the first element of an access. */
-    private String element() {
-        return group.hasReduction() ? "row * COLUMNS + column" : "column";
-    }
-
-    /** Returns an operand in the dtype of the computation. */
-    private String converted(Operation member, Argument argument, DType compute) {
-        String operand = operand(member, argument);
-        boolean isNumber = !(argument instanceof View);
-        DType dtype = isNumber ? compute : inRegisters(((View) argument).dtype());
-        return dtype == compute ? operand : "(" + type(compute) + ")" + operand;
-    }
-
-    private String operand(Operation member, Argument argument) {
-        if (!(argument instanceof View view)) {
-            double number = argument.number();
-            DType compute = compute(member);
-            number = compute == DType.FLOAT32 ? (float) number : number; // infinite if it is too large
-            if (Double.isNaN(number)) {
-                return "NOT_A_NUMBER";
-            } else if (Double.isInfinite(number)) {
-                return number > 0 ? "INFINITE" : "(-INFINITE)";
-            }
-            return switch (compute) {
-                case FLOAT32 -> Float.toString((float) number) + "f";
-                case INT64 -> (long) number + "LL";
-                default -> Double.toString(number);
-            };
-        }
-        Level level = group.level(view.value());
-        if (level == null) {
-            return loads.get(loadOf(member, view));
-        }
-        int id = group.indexOf(view.value());
-        return level == Level.ROW ? "r" + id : "v" + id + "[i]";
     }
 
     /** Returns the members of element level that these members read, directly or not, in order. */
@@ -735,7 +565,7 @@ final class KernelEmitter {
         return members(some::contains);
     }
 
-    // ---- names and types
+    // ---- names and parameters
 
     private Level level(Operation member) {
         return group.level(member.output());
@@ -746,41 +576,11 @@ final class KernelEmitter {
         return group.indexOf(member.output());
     }
 
-    private static DType compute(Operation member) {
-        return PointwiseOperator.computeType(member);
-    }
-
-    private static String computeName(Operation member) {
-        return type(compute(member));
-    }
-
-    private static DType inRegisters(Operation member) {
-        return inRegisters(member.output().dtype());
-    }
-
-    private static DType inRegisters(DType dtype) {
-        return dtype == DType.BFLOAT16 || dtype == DType.FLOAT16 ? DType.FLOAT32 : dtype;
-    }
-
-    static String type(DType dtype) {
-        return switch (dtype) {
-            case FLOAT64 -> "double";
-            case FLOAT32, COMPLEX64 -> "float";
-            case BFLOAT16 -> "bf16";
-            case FLOAT16 -> "fp16";
-            case INT64 -> "long long";
-            case INT32 -> "int";
-            case BOOL -> "bool";
-            case UINT8 -> "unsigned char";
-            case UINT64 -> "unsigned long long";
-        };
-    }
-
     /** Returns the parameters of the first kernel: inputs, partial sums, and outputs that are no sums. */
     private String parameters() {
         List<String> parameters = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
-            parameters.add("const " + type(inputs.get(i).dtype()) + " *__restrict__ in" + i);
+            parameters.add("const " + CudaType.of(inputs.get(i).dtype()) + " *__restrict__ in" + i);
         }
         sums.forEach(sum -> parameters.add(partialParameter(sum)));
         for (int i = 0; i < outputs.size(); i++) {
@@ -798,26 +598,11 @@ final class KernelEmitter {
     }
 
     private String partialParameter(Operation sum) {
-        return computeName(sum) + " *__restrict__ partial" + id(sum);
+        return CudaType.ofComputation(sum) + " *__restrict__ partial" + id(sum);
     }
 
     private String outputParameter(int i) {
-        return type(outputs.get(i).dtype()) + " *__restrict__ out" + i;
-    }
-
-    /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
-    private int vector() {
-        Stream<DType> loaded =
-                loads.keySet().stream().filter(load -> !isPerRow(load)).map(Load::dtype);
-        Stream<DType> stored = outputs.stream() // the level of a concatenation is null
-                .filter(value -> group.level(value) == Level.ELEMENT || group.level(value) == null)
-                .map(ProgramValue::dtype);
-        int widest = Stream.concat(loaded, stored).mapToInt(DType::bytes).max().orElse(1);
-        int vector = Math.min(MAX_VECTOR, Math.max(2, ACCESS_BYTES / widest));
-        while (group.columns() % vector != 0) {
-            vector /= 2;
-        }
-        return vector;
+        return CudaType.of(outputs.get(i).dtype()) + " *__restrict__ out" + i;
     }
 
     private void line(String line) {

@@ -80,13 +80,14 @@ final class Lowering {
         boolean isFloating = layout.dtype().isFloatingPoint(); // arithmetic of integers overflows
         return switch (name) {
             case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
-            case "maximum", "minimum", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf" ->
-                emitNamed(out, name, in);
+            case "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "where.self" -> emitNamed(out, name, in);
+            case "maximum", "minimum" -> emitNamed(out, name, promoted(out, in));
             case "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "eq.Scalar", "ne.Scalar" ->
-                emitNamed(out, name, in);
-            case "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "eq.Tensor", "ne.Tensor", "where.self" ->
-                emitNamed(out, name, in);
-            case "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar" -> isFloating && emitNamed(out, name, in);
+                emitNamed(out, name, promoted(out, in));
+            case "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "eq.Tensor", "ne.Tensor" ->
+                emitNamed(out, name, promoted(out, in));
+            case "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar" ->
+                isFloating && emitNamed(out, name, promoted(out, in));
             case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> isFloating && addition(out, name, in);
             case "reciprocal" -> emit(out, DIV, constant(1), in.get(0));
             case "relu" -> emit(out, MAXIMUM, in.get(0), constant(0));
@@ -115,8 +116,9 @@ final class Lowering {
 
     private boolean addition(ProgramValue out, String name, List<Argument> in) {
         double alpha = in.get(2).number();
-        Argument scaled = alpha == 1 ? in.get(1) : wide(out.layout(), MUL, in.get(1), constant(alpha));
-        return emitNamed(out, name, List.of(in.get(0), scaled));
+        List<Argument> terms = promoted(out, in.subList(0, 2));
+        Argument scaled = alpha == 1 ? terms.get(1) : wide(out.layout(), MUL, terms.get(1), constant(alpha));
+        return emitNamed(out, name, List.of(terms.get(0), scaled));
     }
 
     private View onePlusExpOfMinus(Argument x, Layout like) {
@@ -283,7 +285,7 @@ final class Lowering {
         List<Argument> in = operation.arguments();
         View logp = (View) in.get(0);
         View target = (View) in.get(1);
-        if (logp.shape().length != 2 || !isPlainMean(in.get(2), in.get(3))) {
+        if (!isPlainMean(logp.shape(), in.get(2), in.get(3), in.get(4))) {
             return false;
         }
         ProgramValue loss = operation.output();
@@ -303,7 +305,7 @@ final class Lowering {
     /** −g ÷ count at the target of each row, 0 elsewhere. */
     private boolean negativeLogLikelihoodBackward(ProgramValue out, List<Argument> in) {
         View target = (View) in.get(2);
-        if (out.shape().length != 2 || !isPlainMean(in.get(3), in.get(4))) {
+        if (!isPlainMean(out.shape(), in.get(3), in.get(4), in.get(5))) {
             return false;
         }
         View g = (View) in.get(0);
@@ -312,8 +314,13 @@ final class Lowering {
         return emit(out, WHERE, isTarget(out.layout(), target), each, constant(0));
     }
 
-    private boolean isPlainMean(Argument weight, Argument reduction) {
-        return isNone(weight) && reduction.number() == MEAN;
+    /** Returns whether the ignored index is no column, so that a row that it marks has no target. */
+    private static boolean isPlainMean(long[] shape, Argument weight, Argument reduction, Argument ignored) {
+        boolean isMatrix = shape.length == 2;
+        return isMatrix
+                && isNone(weight)
+                && reduction.number() == MEAN
+                && (ignored.number() < 0 || ignored.number() >= shape[1]);
     }
 
     /** Returns for each element of [rows, columns] whether its column is the target of its row. */
@@ -349,6 +356,9 @@ final class Lowering {
     /** Returns the reduction of the dimensions that a constant lists, or null if it cannot be fused. */
     private ReductionOperator reduction(ReductionKind kind, View x, Argument dims) {
         int rank = x.shape().length;
+        if (x.layout().elements() == 0 || rank == 0) {
+            return null;
+        }
         Object listed = ((Constant) dims).value();
         long[] given =
                 listed instanceof long[] many ? many : listed instanceof Long one ? new long[] {one} : new long[0];
@@ -358,7 +368,7 @@ final class Lowering {
                         .mapToObj(dim -> (int) Math.floorMod(dim, (long) rank))
                         .sorted()
                         .toList();
-        return x.layout().elements() == 0 || rank == 0 ? null : new ReductionOperator(kind, reduced, device);
+        return new ReductionOperator(kind, reduced, device);
     }
 
     /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */
@@ -405,6 +415,29 @@ final class Lowering {
     private boolean emitNamed(ProgramValue out, String name, List<Argument> arguments) {
         String function = name.replaceFirst("\\..*", "").toUpperCase(Locale.ROOT);
         return emit(out, PointwiseFunction.valueOf(function), arguments.toArray(Argument[]::new));
+    }
+
+    /** Appends casts of two operands to their common dtype where PyTorch's own casts change the result. */
+    private List<Argument> promoted(ProgramValue out, List<Argument> operands) {
+        boolean haveOneType = operands.stream().allMatch(View.class::isInstance)
+                && ((View) operands.get(0)).dtype() == ((View) operands.get(1)).dtype();
+        if (haveOneType) {
+            return operands;
+        }
+        DType common = TypePromotion.common(operands.get(0), operands.get(1));
+        if (out.dtype().isFloatingPoint() && !common.isFloatingPoint()) {
+            return operands; // a quotient of integers
+        }
+        List<Argument> promoted = new ArrayList<>();
+        for (Argument operand : operands) {
+            if (operand instanceof View view) {
+                boolean changes = TypePromotion.changes(view.dtype(), common);
+                promoted.add(changes ? pointwise(Layout.contiguous(common, view.shape()), CAST, view) : view);
+            } else {
+                promoted.add(TypePromotion.inRange((Constant) operand, common));
+            }
+        }
+        return promoted;
     }
 
     /** Appends a function, and returns true as the result of a rule. */

@@ -26,8 +26,8 @@ import java.util.Set;
  * on gradients. Inputs cost nothing, since they are in memory anyway. PyTorch's AOTAutograd has the same rule:
  * {@code min_cut_rematerialization_partition}.
  *
- * @param forward inputs → outputs, then the saved values
- * @param backward saved values, then gradients of the outputs → gradients of the inputs
+ * @param forward inputs → outputs, then the saved values and the constants that the backward pass reads
+ * @param backward saved values and constants, then gradients of the outputs → gradients of the inputs
  */
 public record Partition(Program forward, Program backward) {
     private static final long INFINITE = Long.MAX_VALUE / 4;
@@ -99,7 +99,9 @@ public record Partition(Program forward, Program backward) {
                 }
             }
             List<ProgramValue> loaded = needed.stream()
-                    .filter(value -> saved.contains(value) || primals.contains(value))
+                    .filter(value -> saved.contains(value)
+                            || primals.contains(value)
+                            || joint.constants().containsKey(value))
                     .sorted(Comparator.comparing(ProgramValue::id))
                     .toList();
             List<View> forwardOutputs = new ArrayList<>(results);
@@ -108,8 +110,8 @@ public record Partition(Program forward, Program backward) {
             backwardInputs.addAll(tangents);
             Program forward = Simplification.withoutDeadOperations(
                     new Program(primals, joint.constants(), joint.operations(), forwardOutputs, joint.size()));
-            return Optional.of(new Partition(
-                    forward, new Program(backwardInputs, joint.constants(), backward, gradients, joint.size())));
+            return Optional.of(
+                    new Partition(forward, new Program(backwardInputs, Map.of(), backward, gradients, joint.size())));
         }
 
         private boolean isForwardOfTangents() {

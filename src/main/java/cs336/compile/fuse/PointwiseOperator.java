@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
@@ -62,8 +63,8 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
      * Returns a number as a tensor of its widest dtype, since a number may be too large for the computation's dtype.
      */
     private Tensor scalar(Argument argument) {
-        return isInteger(argument)
-                ? torch.scalar_tensor(new Scalar((long) argument.number()), device.options(DType.INT64))
+        return ((Constant) argument).value() instanceof Long number
+                ? torch.scalar_tensor(new Scalar(number), device.options(DType.INT64))
                 : torch.scalar_tensor(new Scalar(argument.number()), device.options(DType.FLOAT64));
     }
 
@@ -82,9 +83,12 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
     }
 
     static boolean isInteger(Argument argument) {
-        return argument instanceof View view
-                ? isInteger(view.dtype())
-                : argument.number() == Math.rint(argument.number()) && Math.abs(argument.number()) <= MAX_EXACT;
+        if (argument instanceof View view) {
+            return isInteger(view.dtype());
+        }
+        double number = argument.number();
+        return ((Constant) argument).value() instanceof Long
+                || number == Math.rint(number) && Math.abs(number) <= MAX_EXACT;
     }
 
     private static boolean isInteger(DType dtype) {

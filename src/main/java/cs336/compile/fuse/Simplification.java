@@ -83,7 +83,11 @@ final class Simplification {
                     boolean isFusible = operation != null
                             && (operation.operator() instanceof PointwiseOperator
                                     || operation.operator() instanceof ReductionOperator);
-                    return isFusible ? through(widened, copied) : copied;
+                    // Comparisons with fp64 are not those with fp32: numbers among the arguments may differ.
+                    boolean isExact = isFusible
+                            && (copied.dtype() != DType.FLOAT64
+                                    || operation.output().dtype() == DType.FLOAT64);
+                    return isExact ? through(widened, copied) : copied;
                 });
     }
 

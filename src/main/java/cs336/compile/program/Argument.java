@@ -91,6 +91,11 @@ public sealed interface Argument {
         return ((Number) ((Constant) this).value).doubleValue();
     }
 
+    /** Returns this argument, which is a whole number. */
+    default long integer() {
+        return ((Number) ((Constant) this).value).longValue();
+    }
+
     /** Returns the tensors of this argument. */
     default List<View> tensors() {
         if (this instanceof View view) {

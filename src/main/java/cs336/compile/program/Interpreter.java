@@ -273,7 +273,7 @@ public final class Interpreter {
      *
      * @param tensor the tensor of the view's value, in the layout of the value
      */
-    private static Tensor read(View view, Tensor tensor) {
+    public static Tensor read(View view, Tensor tensor) {
         Layout have = view.value().layout();
         Layout want = view.layout();
         if (have.equals(want)) {

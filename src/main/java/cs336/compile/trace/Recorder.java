@@ -184,8 +184,11 @@ public final class Recorder implements OperatorListener {
     private Argument argument(Operator operator, IValue value) {
         if (value.isTensor()) {
             Tensor tensor = value.toTensor();
-            if (tensor.defined() && tensor.unsafeGetTensorImpl().is_wrapped_number()) {
-                double number = tensor.is_floating_point() ? tensor.item_double() : tensor.item_long();
+            boolean isNumber =
+                    tensor.defined() && tensor.unsafeGetTensorImpl().is_wrapped_number() && !tensor.is_complex();
+            if (isNumber) {
+                Number number =
+                        tensor.is_floating_point() ? (Number) tensor.item_double() : (Number) tensor.item_long();
                 return new Constant(number, MemoryScope.keep(new IValue(value)));
             }
             return tensor.defined() ? view(tensor, operator) : new Constant(null, MemoryScope.keep(new IValue(value)));
@@ -276,6 +279,9 @@ public final class Recorder implements OperatorListener {
     }
 
     private static long storage(Tensor tensor) {
+        if (!tensor.has_storage()) {
+            throw new UnrecordableException("a tensor that is not dense cannot be recorded", source());
+        }
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 

@@ -117,7 +117,7 @@ final class EmulatedKernels {
         List<String> sums = new ArrayList<>();
         for (DType dtype : form.partials()) {
             long bytes = form.parts() * run.kernel.group().columns() * dtype.bytes();
-            sums.add(gpu.tensor(KernelEmitter.type(dtype), bytes));
+            sums.add(gpu.tensor(CudaType.of(dtype), bytes));
         }
         arguments.addAll(sums);
         List<String> outputs = new ArrayList<>();
@@ -142,7 +142,7 @@ final class EmulatedKernels {
     }
 
     private static String type(ProgramValue value) {
-        return KernelEmitter.type(value.layout().dtype());
+        return CudaType.of(value.layout().dtype());
     }
 
     private static Tensor empty(Layout layout) {

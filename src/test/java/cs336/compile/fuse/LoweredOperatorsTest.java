@@ -10,15 +10,18 @@ import cs336.compile.trace.TensorFunction;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelSource;
+import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.Map;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -27,6 +30,8 @@ import org.junit.jupiter.api.Test;
 /** Operators whose dtype, shape or numbers a lowering rule must treat separately. */
 class LoweredOperatorsTest extends ScopedTest {
     private static final long ABOVE_FLOAT = (1L << 24) + 1; // the smallest integer that fp32 does not represent
+    private static final int MEAN = 1; // PyTorch's code of the reduction of a loss
+    private static final long FAR_ABOVE_DOUBLE = (1L << 60) + 1; // the next double is 127 larger
     private static final long ABOVE_INT = (1L << 40) + 1;
 
     private NoGrad noGrad;
@@ -122,5 +127,93 @@ class LoweredOperatorsTest extends ScopedTest {
                     in[0].mul(new Scalar(1e-300))
                 },
                 Tensors.of(new float[] {1, -2, 3}, 3));
+    }
+
+    @Test
+    void operandsAreCastToTheirCommonDtype() {
+        TensorFunction function = in -> new Tensor[] {
+            in[0].mul(in[1]), in[0].add(in[1], new Scalar(2.0)), in[0].lt(in[1]), in[0].ge(in[2]), in[0].sub(in[2])
+        };
+        Tensor halves = Tensors.of(new float[] {0.1f, 0.5f, 2048, 3}, DType.FLOAT16, 4);
+        Tensor large = integers(DType.INT64, 100_000, 100_000, 2049, 70_000); // no fp16 numbers
+        assertComputes(function, halves, large, torch.scalar_tensor(new Scalar(1e6)));
+        assertComputes(
+                in -> new Tensor[] {in[0].eq(in[1]), in[0].lt(in[1])},
+                Tensors.of(new float[] {0.1f, 0.2f}, 2),
+                Tensors.of(new double[] {0.1}));
+    }
+
+    @Test
+    void integersWrapAroundInTheCommonDtype() {
+        Tensor bytes = integers(DType.UINT8, 0, 1, 254, 255);
+        assertComputes(
+                in -> new Tensor[] {
+                    in[0].gt(new Scalar(-1L)),
+                    in[0].eq(new Scalar(-2L)),
+                    torch.maximum(in[0], in[1]),
+                    torch.minimum(in[1], in[0]),
+                    in[0].ge(in[1])
+                },
+                bytes,
+                integers(DType.INT64, -3).select(0, 0));
+    }
+
+    @Test
+    void largeNumbersAreExact() {
+        assertComputes(
+                in -> new Tensor[] {
+                    in[0].eq(new Scalar(FAR_ABOVE_DOUBLE)),
+                    in[0].gt(new Scalar(FAR_ABOVE_DOUBLE - 1)),
+                    in[0].ne(new Scalar(Long.MIN_VALUE))
+                },
+                integers(DType.INT64, FAR_ABOVE_DOUBLE, FAR_ABOVE_DOUBLE - 1, Long.MIN_VALUE, Long.MIN_VALUE + 1));
+    }
+
+    @Test
+    void widenedNumbersAreComparedInFp64() {
+        assertComputes(
+                in -> {
+                    Tensor wide = in[0].to(DType.FLOAT64.scalarType());
+                    return new Tensor[] {wide.gt(new Scalar(0.1)), wide.lt(new Scalar(0.2)), wide.eq(new Scalar(0.1))};
+                },
+                Tensors.of(new float[] {0.1f, 0.2f}, 2));
+    }
+
+    @Test
+    void reductionsOfOneNumberStayAsTheyAre() {
+        assertComputes(
+                in -> new Tensor[] {
+                    torch.softmax(in[0], 0),
+                    torch.log_softmax(in[0], -1),
+                    in[0].sum(new long[] {0}, true, new ScalarTypeOptional()),
+                    in[0].mean(new long[] {-1}, false, new ScalarTypeOptional())
+                },
+                torch.scalar_tensor(new Scalar(3.0)));
+    }
+
+    /** The ignored index marks rows, whether it is a column or not. */
+    @Test
+    void rowsWithTheIgnoredIndexDoNotCount() {
+        Tensor targets = integers(DType.INT64, 0, 2, 1, 2);
+        for (long ignored : new long[] {-100, 0, 2, 3}) {
+            TensorFunction loss = in -> {
+                Tensor leaf = in[0].detach().set_requires_grad(true);
+                GradMode.set_enabled(true);
+                try {
+                    Tensor value = torch.cross_entropy_loss(leaf, targets, new TensorOptional(), MEAN, ignored, 0.0);
+                    return new Tensor[] {value.detach(), Backward.of(value).gradients(leaf)[0]};
+                } finally {
+                    GradMode.set_enabled(false);
+                }
+            };
+            Tensor x = torch.randn(4, 3);
+            Tensor[] expected = loss.apply(x);
+            FusionPasses.stages(Recorder.record(loss, x), Device.cpu()).forEach((stage, program) -> {
+                Tensor[] got = new Interpreter(program).run(x);
+                for (int i = 0; i < expected.length; i++) {
+                    assertTrue(torch.allclose(expected[i], got[i]), stage + ", ignored " + ignored + ", output " + i);
+                }
+            });
+        }
     }
 }

@@ -1,0 +1,106 @@
+package cs336.compile.fuse;
+
+import cs336.compile.fuse.FusionGroup.Level;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.torch.DType;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The C++ expressions of the members of a group. Member i is {@code r<i>} if it is one number per row, and
+ * {@code v<i>[i]} in a loop over the VEC columns of a thread otherwise.
+ */
+final class MemberExpressions {
+    private final FusionGroup group;
+    private final KernelLoads loads;
+
+    MemberExpressions(FusionGroup group, KernelLoads loads) {
+        this.group = group;
+        this.loads = loads;
+    }
+
+    /** Returns the expression of a pointwise member, rounded to its dtype. */
+    String of(Operation member) {
+        DType compute = PointwiseOperator.computeType(member);
+        PointwiseFunction function = ((PointwiseOperator) member.operator()).function();
+        List<String> operands = new ArrayList<>();
+        for (int i = 0; i < member.arguments().size(); i++) {
+            boolean isCondition = function == PointwiseFunction.WHERE && i == 0;
+            Argument argument = member.arguments().get(i);
+            operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
+        }
+        if (function == PointwiseFunction.INDEX) {
+            Layout layout = member.output().layout();
+            long size = layout.shape()[layout.shape().length - 1];
+            return size == group.columns() ? "column + i" : "(" + element() + " + i) % " + size;
+        }
+        return rounded(member, function.cuda(operands));
+    }
+
+    /** Returns the operand of a reduction in the dtype of the computation. */
+    String reduced(Operation reduction) {
+        return converted(reduction, reduction.view(0), PointwiseOperator.computeType(reduction));
+    }
+
+    /** Returns an expression rounded to the dtype of the member's output. */
+    String rounded(Operation member, String expression) {
+        DType out = member.output().dtype();
+        return switch (out) {
+            case BFLOAT16, FLOAT16 ->
+                "roundTo("
+                        + (PointwiseOperator.computeType(member) == DType.FLOAT32
+                                ? expression
+                                : "(float)(" + expression + ")")
+                        + ", " + CudaType.of(out) + "())";
+            default ->
+                out == PointwiseOperator.computeType(member)
+                        ? expression
+                        : "(" + CudaType.of(out) + ")(" + expression + ")";
+        };
+    }
+
+    /** Returns the expression of an argument, in the dtype in which registers hold it. */
+    String operand(Operation member, Argument argument) {
+        if (!(argument instanceof View view)) {
+            double number = argument.number();
+            DType compute = PointwiseOperator.computeType(member);
+            number = compute == DType.FLOAT32 ? (float) number : number; // infinite if it is too large
+            if (Double.isNaN(number)) {
+                return "NOT_A_NUMBER";
+            } else if (Double.isInfinite(number)) {
+                return number > 0 ? "INFINITE" : "(-INFINITE)";
+            }
+            return switch (compute) {
+                case FLOAT32 -> Float.toString((float) number) + "f";
+                case INT64 -> integer(argument.integer());
+                default -> Double.toString(number);
+            };
+        }
+        Level level = group.level(view.value());
+        if (level == null) {
+            return loads.expressions().get(loads.of(member, view));
+        }
+        int id = group.indexOf(view.value());
+        return level == Level.ROW ? "r" + id : "v" + id + "[i]";
+    }
+
+    /** Returns an operand in the dtype of the computation. */
+    private String converted(Operation member, Argument argument, DType compute) {
+        String operand = operand(member, argument);
+        boolean isNumber = !(argument instanceof View);
+        DType dtype = isNumber ? compute : CudaType.inRegisters(((View) argument).dtype());
+        return dtype == compute ? operand : "(" + CudaType.of(compute) + ")" + operand;
+    }
+
+    private static String integer(long number) {
+        return number == Long.MIN_VALUE ? "(" + (number + 1) + "LL - 1)" : number + "LL"; // C++ negates a literal
+    }
+
+    /** Returns the index of the first element of an access. */
+    private String element() {
+        return group.hasReduction() ? "row * COLUMNS + column" : "column";
+    }
+}

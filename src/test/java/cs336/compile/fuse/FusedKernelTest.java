@@ -1,0 +1,83 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.Device;
+import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
+import org.bytedeco.pytorch.LongOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+/** The tensors that a kernel gets for inputs whose addresses are not aligned to its accesses. */
+class FusedKernelTest extends ScopedTest {
+    private static FusedKernel kernel(TensorFunction function, Tensor... inputs) {
+        try (var noGrad = NoGrad.open()) {
+            Program fused = FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu());
+            return (FusedKernel) fused.operations().get(0).operator();
+        }
+    }
+
+    /** Checks that each view that the kernel reads has its elements at the same distance from an aligned address. */
+    private static void assertReadable(FusedKernel kernel, ProgramValue value, Tensor input) {
+        Tensor got = kernel.aligned(value, input);
+        assertEquals(0, got.data_ptr().address() % KernelEmitter.ACCESS_BYTES);
+        for (View view : kernel.group().loads()) {
+            if (view.value() == value) {
+                Layout layout = view.layout();
+                long distance = layout.offset() - value.layout().offset();
+                Tensor expected = strided(input, layout, distance);
+                assertTrue(torch.equal(expected, strided(got, layout, distance)), view.toString());
+            }
+        }
+    }
+
+    private static Tensor strided(Tensor tensor, Layout layout, long distance) {
+        var start = new LongOptional(tensor.storage_offset() + distance);
+        return torch.as_strided(tensor, layout.shape(), layout.strides(), start);
+    }
+
+    @Test
+    void alignedInputsAreNotCopied() {
+        Tensor x = torch.randn(4, 8);
+        FusedKernel kernel = kernel(in -> new Tensor[] {in[0].exp()}, x);
+        assertSame(x, kernel.aligned(kernel.inputs().get(0), x));
+    }
+
+    @Test
+    void aCopyKeepsTheStrides() {
+        Tensor columns = torch.randn(4, 9).narrow(1, 1, 8);
+        FusedKernel kernel = kernel(in -> new Tensor[] {in[0].exp()}, columns);
+        assertReadable(kernel, kernel.inputs().get(0), columns);
+        Tensor repeated = torch.randn(9).narrow(0, 1, 8).expand(4, 8);
+        kernel = kernel(in -> new Tensor[] {in[0].exp()}, repeated);
+        assertReadable(kernel, kernel.inputs().get(0), repeated);
+    }
+
+    @Test
+    void aCopyContainsWhatOtherViewsRead() {
+        Tensor x = torch.randn(21);
+        Tensor[] shifted = {x.narrow(0, 3, 16), x.narrow(0, 0, 16), x.narrow(0, 5, 16)};
+        FusedKernel kernel = kernel(in -> new Tensor[] {in[0].sub(in[1]).mul(in[2])}, shifted);
+        assertEquals(1, kernel.inputs().size());
+        assertReadable(kernel, kernel.inputs().get(0), shifted[0]);
+    }
+
+    @Test
+    void aCopyContainsPairsOfReals() {
+        Tensor pairs = torch.view_as_complex(torch.randn(9, 2)).narrow(0, 1, 8);
+        FusedKernel kernel = kernel(in -> new Tensor[] {torch.view_as_real(in[0].mul(in[0]))}, pairs);
+        Tensor got = kernel.aligned(kernel.inputs().get(0), pairs);
+        assertEquals(0, got.data_ptr().address() % KernelEmitter.ACCESS_BYTES);
+        assertTrue(torch.equal(pairs, got));
+    }
+}
