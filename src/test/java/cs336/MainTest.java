@@ -107,6 +107,7 @@ class MainTest {
                 "ddp --device cpu --output",
                 "allreduce --device cpu --output",
                 "writeup --output",
+                "site --output",
             })
     void aPathThatCannotBeWrittenIsReportedBeforeTheWork(String command) throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "where a folder should be");
