@@ -194,9 +194,11 @@ class MainTest {
         assertEquals(1, run("isoflops", "--runs", binary.toString()));
         assertEquals("cs336: " + binary + ", line 3: the text is not UTF-8\n", err.toString());
         for (String command : new String[] {"isoflops --runs", "overlap", "train --device cpu --text"}) {
-            err.getBuffer().setLength(0);
-            assertEquals(1, run((command + " " + folder).split(" ")));
-            assertEquals("cs336: " + folder + " is a folder, not a file\n", err.toString());
+            for (Path any : List.of(folder, folder.getRoot())) {
+                err.getBuffer().setLength(0);
+                assertEquals(1, run((command + " " + any).split(" ")));
+                assertEquals("cs336: " + any + " is a folder, not a file\n", err.toString());
+            }
         }
     }
 
