@@ -36,6 +36,9 @@ public final class JavaKernel extends BaseKernel {
     /** Time that a cell and shutdown hooks have to end after a shutdown request. */
     private static final long END_MS = 3000;
 
+    /** The environment variable with which Jupyter names its process to the kernels that it starts. */
+    static final String STARTED_BY_JUPYTER = "JPY_PARENT_PID";
+
     /** The number of characters per line of a cell in a window of 1280 pixels. */
     static final int MOST_COLUMNS = 100;
 
@@ -104,7 +107,8 @@ public final class JavaKernel extends BaseKernel {
 
     /**
      * Connects to Jupyter and handles requests until a client requests a shutdown. If a channel fails, the process ends
-     * with exit code 1, so that Jupyter notices.
+     * with exit code 1, so that Jupyter notices. It also ends when the Jupyter server that started it has ended, which
+     * cannot request a shutdown if it was killed.
      */
     public static void main(String[] args) throws Exception {
         // Format numbers as in the executed copies, in any locale.
@@ -126,6 +130,11 @@ public final class JavaKernel extends BaseKernel {
             }
         });
         connection.connect();
+        if (System.getenv(STARTED_BY_JUPYTER) != null) {
+            ProcessHandle.current()
+                    .parent()
+                    .ifPresent(jupyter -> jupyter.onExit().thenRun(connection::failed));
+        }
         int exitCode = connection.awaitEnd();
         haltAfter(END_MS, exitCode);
         connection.close();

@@ -29,6 +29,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import java.util.stream.Stream;
@@ -436,6 +437,32 @@ public class ClientConnectionTest {
         } finally {
             if (process != null) {
                 process.destroyForcibly();
+            }
+        }
+    }
+
+    @Test
+    void kernelEndsWithTheServerThatStartedItAndWasKilled() throws Exception {
+        Path file = folder.resolve("connection.json");
+        try (KernelClient own = new KernelClient();
+                ZMQ.Socket shell = own.socket(SocketType.DEALER, Port.SHELL)) {
+            Files.writeString(file, own.properties().toJsonString());
+            ProcessBuilder kernelCommand = TestJvm.of(JavaKernel.class, file.toString());
+            List<String> command = new ArrayList<>(List.of("sh", "-c", "\"$@\" & wait", "server"));
+            command.addAll(kernelCommand.command());
+            kernelCommand.environment().put(JavaKernel.STARTED_BY_JUPYTER, "of the shell");
+            Process server = kernelCommand
+                    .command(command)
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .redirectError(ProcessBuilder.Redirect.DISCARD)
+                    .start();
+            assertAnswers(shell);
+            ProcessHandle started = server.children().findFirst().orElseThrow();
+            try {
+                server.destroyForcibly();
+                started.onExit().get(30, TimeUnit.SECONDS);
+            } finally {
+                started.destroyForcibly();
             }
         }
     }
