@@ -175,6 +175,14 @@ class MainTest {
         assertEquals("cs336: " + message + "\n", err.toString());
     }
 
+    @Test
+    void anImpossibleFileNameIsReportedInOneLine() {
+        assertEquals(2, run("train", "--text", "a\0b"));
+        assertEquals(
+                "cs336: Invalid value for option '--text': 'a\0b' is not a file name: Nul character not allowed\n",
+                err.toString());
+    }
+
     /** 2(n − 1), the steps of a ring, exceeds 2³¹ here. */
     @ParameterizedTest
     @ValueSource(
