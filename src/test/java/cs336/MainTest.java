@@ -155,6 +155,8 @@ class MainTest {
                 "attention --batch 2147483647 --context 2147483647 | 2147483647 sequences or heads with --context"
                         + " 2147483647 and --d 16 are too large",
                 "plan --context , | --context must be a list of values separated by commas, not ','",
+                "plan --layers 2147483647 | --layers must be at most 10000, because the tensors of each block are counted,"
+                        + " not 2147483647",
                 "benchmark --context 8, | --context must be a list of values separated by commas, not '8,'",
                 "benchmark --size ,small | --size must be a list of values separated by commas, not ',small'",
                 "ddp --attention , --device cpu | --attention must be a list of values separated by commas, not ','",
