@@ -30,9 +30,9 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The main class of a process that calls every public constructor and method of the packages that users call with one
- * bad argument at a time: null, a closed tensor, or a tensor of another dtype. A call must accept it or fail with one
- * line of this project, or with the JVM's line that names the parameter, and not with a message of libtorch or of code
- * that it calls.
+ * bad argument at a time: null, a closed tensor, a tensor of another dtype, or one without dimensions. A call must
+ * accept it or fail with one line of this project, or with the JVM's line that names the parameter, and not with a
+ * message of libtorch or of code that it calls.
  */
 final class BadArgumentCalls {
     /** Separates the parts of an answer. */
@@ -44,14 +44,18 @@ final class BadArgumentCalls {
      */
     private static final List<String> PACKAGES = List.of(
             "torch",
+            "units",
+            "charts",
             "basics",
             "checkpointing",
             "checkpoints",
             "safetensors",
             "bench",
+            "numbers",
             "precision",
             "scaling",
             "scaling.laws",
+            "planner",
             "kernels.runtime",
             "kernels.norms",
             "kernels.attention",
@@ -59,6 +63,7 @@ final class BadArgumentCalls {
             "compile",
             "profile",
             "profile.memory",
+            "distributed.collectives",
             "distributed.launch",
             "distributed.training");
 
@@ -97,6 +102,7 @@ final class BadArgumentCalls {
             return closed;
         }));
         parent.answer(calls.withTensors(() -> torch.ones(1, 2, 4, 8).to(DType.INT64.scalarType())));
+        parent.answer(calls.withTensors(() -> torch.ones(new long[0])));
         parent.end(0);
     }
 
