@@ -8,12 +8,12 @@ final class StoredRows {
     private StoredRows() {}
 
     /**
-     * A use of stored measurements.
+     * A calculation from stored measurements.
      *
      * @param <T> the type of the result
      */
     @FunctionalInterface
-    interface Use<T> {
+    interface StoredReading<T> {
         T get() throws IOException;
     }
 
@@ -23,15 +23,15 @@ final class StoredRows {
     }
 
     /**
-     * Returns the result of a use.
+     * Returns the result of a calculation.
      *
      * @param place file or folder of the measurements, and the line if it is known
      * @throws IOException if a file cannot be read, or a row or a column is missing or has another content than
      *     expected; the message names the place
      */
-    static <T> T use(String place, Use<T> use) throws IOException {
+    static <T> T use(String place, StoredReading<T> reading) throws IOException {
         try {
-            return use.get();
+            return reading.get();
         } catch (IllegalArgumentException | IllegalStateException | ClassCastException e) {
             throw new IOException(place + " cannot be used for a prediction: " + e.getMessage(), e);
         }
