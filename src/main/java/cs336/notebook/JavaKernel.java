@@ -254,12 +254,23 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public ReplacementOptions complete(String cell, int position) {
-        return insight.complete(cell, position);
+        ReplacementOptions found = insight.complete(cell, index(cell, position));
+        return new ReplacementOptions(
+                found.getReplacements(),
+                cell.codePointCount(0, found.getSourceStart()),
+                cell.codePointCount(0, found.getSourceEnd()));
     }
 
     @Override
     public DisplayData inspect(String cell, int position, boolean extraDetail) {
-        return insight.inspect(cell, position);
+        return insight.inspect(cell, index(cell, position));
+    }
+
+    /**
+     * Returns the index of a position that a client sent, which counts code points; a wrong one becomes the nearest.
+     */
+    private static int index(String cell, int position) {
+        return cell.offsetByCodePoints(0, Math.max(0, Math.min(position, cell.codePointCount(0, cell.length()))));
     }
 
     @Override

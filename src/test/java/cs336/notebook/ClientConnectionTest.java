@@ -14,6 +14,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
 import cs336.bench.AttackCount;
 import cs336.bench.TestJvm;
 import cs336.notebook.KernelClient.Port;
@@ -218,6 +219,24 @@ public class ClientConnectionTest {
             send(shell, request("complete_request", "{\"code\": \"Math.ab\", \"cursor_pos\": 7}"));
             String metadata = json(receive(shell).get(4)).get("metadata").toString();
             assertTrue(metadata.contains("\"text\":\"abs(\"") && metadata.contains("\"type\":\"function\""), metadata);
+        }
+    }
+
+    @Test
+    void positionsCountCodePointsAndWrongOnesAreAnswered() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL)) {
+            send(shell, request("complete_request", "{\"code\": \"\\\"🙂\\\".leng\", \"cursor_pos\": 8}"));
+            JsonObject reply = json(receive(shell).get(4));
+            assertEquals("[\"length()\"]", reply.get("matches").toString());
+            assertEquals(4, reply.get("cursor_start").getAsInt());
+            assertEquals(8, reply.get("cursor_end").getAsInt());
+            for (String type : List.of("complete", "inspect")) {
+                for (int position : new int[] {Integer.MIN_VALUE, -1, 9, Integer.MAX_VALUE}) {
+                    String content = "{\"code\": \"Math.ab\", \"cursor_pos\": %d, \"detail_level\": 0}";
+                    send(shell, request(type + "_request", content.formatted(position)));
+                    assertEquals("ok", json(receive(shell).get(4)).get("status").getAsString());
+                }
+            }
         }
     }
 
