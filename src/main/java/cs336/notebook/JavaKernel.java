@@ -16,6 +16,7 @@ import io.github.spencerpark.jupyter.messages.publish.PublishDisplayData;
 import io.github.spencerpark.jupyter.messages.publish.PublishStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -118,6 +119,7 @@ public final class JavaKernel extends BaseKernel {
         ClientConnection connection = checkedConnection(args);
         var kernel = new JavaKernel();
         connection.serve(kernel);
+        PrintStream log = System.err;
         // Threads that a cell started print to this stream between cells.
         kernel.output.redirect();
         NativeOutput.capture();
@@ -129,7 +131,13 @@ public final class JavaKernel extends BaseKernel {
                 connection.failed();
             }
         });
-        connection.connect();
+        try {
+            connection.connect();
+        } catch (RuntimeException e) { // a port is in use, or an address is not of this machine
+            log.println("the kernel cannot listen at the ports in " + args[0] + ": " + e.getMessage());
+            haltAfter(END_MS, 1);
+            System.exit(1);
+        }
         if (System.getenv(STARTED_BY_JUPYTER) != null) {
             ProcessHandle.current()
                     .parent()

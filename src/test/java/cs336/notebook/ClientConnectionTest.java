@@ -20,6 +20,7 @@ import cs336.bench.TestJvm;
 import cs336.notebook.KernelClient.Port;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -483,6 +484,24 @@ public class ClientConnectionTest {
             } finally {
                 started.destroyForcibly();
             }
+        }
+    }
+
+    @Test
+    void portInUseIsReportedOnStandardError() throws Exception {
+        Path file = folder.resolve("connection.json");
+        Path log = folder.resolve("log");
+        try (KernelClient own = new KernelClient();
+                ServerSocket used = new ServerSocket(own.number(Port.HEARTBEAT), 1, InetAddress.getLoopbackAddress())) {
+            Files.writeString(file, own.properties().toJsonString());
+            Process process = TestJvm.of(JavaKernel.class, file.toString())
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .redirectError(log.toFile())
+                    .start();
+            assertEquals(1, process.waitFor());
+            String said = "the kernel cannot listen at the ports in " + file + ": ";
+            assertTrue(Files.readString(log).contains(said), Files.readString(log));
+            assertTrue(used.isBound());
         }
     }
 
