@@ -35,13 +35,16 @@ import cs336.writeup.WriteupCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.FileSystemException;
+import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.OptionSpec;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.TypeConversionException;
 import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
@@ -122,7 +125,8 @@ public final class Main extends LabCommand {
         for (CommandLine command : main.getSubcommands().values()) {
             command.getCommandSpec().parser().splitQuotedStrings(true);
         }
-        return main.setExpandAtFiles(false)
+        return main.registerConverter(Path.class, Main::path)
+                .setExpandAtFiles(false)
                 .setExecutionStrategy(parsed -> {
                     requireCompleteLists(parsed);
                     return new CommandLine.RunLast().execute(parsed);
@@ -148,6 +152,16 @@ public final class Main extends LabCommand {
 
     private static String name(Class<? extends LabCommand> command) {
         return command.getAnnotation(Command.class).name();
+    }
+
+    private static Path path(String text) {
+        try {
+            return Path.of(text);
+        } catch (InvalidPathException e) {
+            // In the locale C, Java has no name for a file whose name is not ASCII.
+            String hint = e.getReason().contains("unmappable") ? "; set LC_ALL to a locale such as C.UTF-8" : "";
+            throw new TypeConversionException("'" + text + "' is not a file name: " + e.getReason() + hint);
+        }
     }
 
     /**

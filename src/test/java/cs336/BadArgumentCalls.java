@@ -1,6 +1,7 @@
 package cs336;
 
 import cs336.bench.ChildJvm;
+import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.Launcher;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
@@ -30,9 +31,9 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The main class of a process that calls every public constructor and method of the packages that users call with one
- * bad argument at a time: null, a closed tensor, or a tensor of another dtype. A call must accept it or fail with one
- * line of this project, or with the JVM's line that names the parameter, and not with a message of libtorch or of code
- * that it calls.
+ * bad argument at a time: null, a closed tensor, a tensor of another dtype, or one without dimensions. A call must
+ * accept it or fail with one line of this project, or with the JVM's line that names the parameter, and not with a
+ * message of libtorch or of code that it calls.
  */
 final class BadArgumentCalls {
     /** Separates the parts of an answer. */
@@ -44,14 +45,18 @@ final class BadArgumentCalls {
      */
     private static final List<String> PACKAGES = List.of(
             "torch",
+            "units",
+            "charts",
             "basics",
             "checkpointing",
             "checkpoints",
             "safetensors",
             "bench",
+            "numbers",
             "precision",
             "scaling",
             "scaling.laws",
+            "planner",
             "kernels.runtime",
             "kernels.norms",
             "kernels.attention",
@@ -59,8 +64,10 @@ final class BadArgumentCalls {
             "compile",
             "profile",
             "profile.memory",
+            "distributed.collectives",
             "distributed.launch",
-            "distributed.training");
+            "distributed.training",
+            "notebook.widgets");
 
     /**
      * Classes that are public only for other packages of this project: they end or start processes, or change this one.
@@ -97,6 +104,7 @@ final class BadArgumentCalls {
             return closed;
         }));
         parent.answer(calls.withTensors(() -> torch.ones(1, 2, 4, 8).to(DType.INT64.scalarType())));
+        parent.answer(calls.withTensors(() -> torch.ones(new long[0])));
         parent.end(0);
     }
 
@@ -269,8 +277,9 @@ final class BadArgumentCalls {
             boolean ofJdk = method.getName().equals("equals")
                     || type.isEnum() && method.getName().equals("valueOf")
                     || method.getName().equals("main");
-            boolean startsRanks = type == Launcher.class && method.getName().equals("run");
-            if (Modifier.isPublic(method.getModifiers()) && !method.isSynthetic() && !ofJdk && !startsRanks) {
+            boolean waitsForRanks = type == Launcher.class && method.getName().equals("run")
+                    || type == ProcessGroup.class && method.getName().equals("join");
+            if (Modifier.isPublic(method.getModifiers()) && !method.isSynthetic() && !ofJdk && !waitsForRanks) {
                 all.add(method);
             }
         }

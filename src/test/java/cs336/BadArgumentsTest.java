@@ -29,6 +29,7 @@ class BadArgumentsTest {
             requireClear("null", process, 600, output);
             requireClear("a closed tensor", process, 50, output);
             requireClear("a tensor of another dtype", process, 50, output);
+            requireClear("a tensor without dimensions", process, 50, output);
         }
     }
 

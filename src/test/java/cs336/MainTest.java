@@ -107,6 +107,7 @@ class MainTest {
                 "ddp --device cpu --output",
                 "allreduce --device cpu --output",
                 "writeup --output",
+                "site --output",
             })
     void aPathThatCannotBeWrittenIsReportedBeforeTheWork(String command) throws IOException {
         Path file = Files.writeString(folder.resolve("file"), "where a folder should be");
@@ -154,6 +155,8 @@ class MainTest {
                 "attention --batch 2147483647 --context 2147483647 | 2147483647 sequences or heads with --context"
                         + " 2147483647 and --d 16 are too large",
                 "plan --context , | --context must be a list of values separated by commas, not ','",
+                "plan --layers 2147483647 | --layers must be at most 10000, because the tensors of each block are counted,"
+                        + " not 2147483647",
                 "benchmark --context 8, | --context must be a list of values separated by commas, not '8,'",
                 "benchmark --size ,small | --size must be a list of values separated by commas, not ',small'",
                 "ddp --attention , --device cpu | --attention must be a list of values separated by commas, not ','",
@@ -172,6 +175,14 @@ class MainTest {
     void wrongUseIsReportedInOneLine(String command, String message) {
         assertEquals(2, run(command.split(" ")));
         assertEquals("cs336: " + message + "\n", err.toString());
+    }
+
+    @Test
+    void anImpossibleFileNameIsReportedInOneLine() {
+        assertEquals(2, run("train", "--text", "a\0b"));
+        assertEquals(
+                "cs336: Invalid value for option '--text': 'a\0b' is not a file name: Nul character not allowed\n",
+                err.toString());
     }
 
     /** 2(n − 1), the steps of a ring, exceeds 2³¹ here. */
@@ -193,9 +204,11 @@ class MainTest {
         assertEquals(1, run("isoflops", "--runs", binary.toString()));
         assertEquals("cs336: " + binary + ", line 3: the text is not UTF-8\n", err.toString());
         for (String command : new String[] {"isoflops --runs", "overlap", "train --device cpu --text"}) {
-            err.getBuffer().setLength(0);
-            assertEquals(1, run((command + " " + folder).split(" ")));
-            assertEquals("cs336: " + folder + " is a folder, not a file\n", err.toString());
+            for (Path any : List.of(folder, folder.getRoot())) {
+                err.getBuffer().setLength(0);
+                assertEquals(1, run((command + " " + any).split(" ")));
+                assertEquals("cs336: " + any + " is a folder, not a file\n", err.toString());
+            }
         }
     }
 

@@ -36,7 +36,7 @@ import java.util.stream.Collectors;
  * <p>Answers are lines that start with {@link #MARK}. {@link Child} keeps the pipe of the standard output to itself, so
  * the program and its native libraries can neither forge nor damage an answer by printing. All their output is kept for
  * error messages. A child does not outlive its parent: whenever the parent exits, the standard input of the child
- * closes, and {@link Child} then ends the child.
+ * closes, and {@link Child} then ends the child. A stopped child is killed by Linux.
  */
 public final class ChildJvm implements AutoCloseable {
     /** The prefix of answers. */
@@ -104,7 +104,7 @@ public final class ChildJvm implements AutoCloseable {
     }
 
     /**
-     * Starts a main class.
+     * Starts a main class. The process ends with the calling thread, too.
      *
      * @param environment variables that are added to those of this process; a CLASSPATH is searched after the class
      *     path of this JVM
@@ -308,6 +308,7 @@ public final class ChildJvm implements AutoCloseable {
 
         /** Takes over standard input and output, so it must be created before anything is printed. */
         public Child() {
+            ProcessEnd.withParent();
             System.setOut(System.err);
             var reader = new Thread(() -> {
                 try (var stdin = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {

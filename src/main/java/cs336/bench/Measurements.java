@@ -71,6 +71,7 @@ public final class Measurements {
 
     /** Opens the measurements of a problem, {@code folder/machine/problem.csv}. */
     public static Measurements of(Path folder, String machine, String problem) {
+        Objects.requireNonNull(folder, "folder must not be null");
         Objects.requireNonNull(machine, "machine must not be null");
         return new Measurements(folder.resolve(machine).resolve(problem + ".csv"));
     }
@@ -156,6 +157,7 @@ public final class Measurements {
      * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
      */
     public void put(Case c, List<Measurement> measured, Provenance provenance) throws IOException {
+        Objects.requireNonNull(measured, "measured must not be null");
         var cells = new ArrayList<List<String>>();
         for (Measurement m : measured) {
             Summary s = m.summary();

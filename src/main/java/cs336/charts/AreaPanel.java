@@ -4,8 +4,10 @@ import java.awt.Graphics2D;
 import java.awt.geom.Line2D;
 import java.awt.geom.Rectangle2D;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import org.knowm.xchart.XYChart;
 import org.knowm.xchart.XYSeries;
 import org.knowm.xchart.style.lines.SeriesLines;
@@ -48,8 +50,16 @@ public final class AreaPanel extends XYChart {
      * @param x positions of the heights, in ascending order
      * @param heights heights of the areas, [names.size()][x.length]
      * @param unit unit of the heights
+     * @throws IllegalArgumentException if the numbers of names, positions and heights do not match
      */
     public void stack(List<String> names, double[] x, double[][] heights, String unit) {
+        Objects.requireNonNull(names, "names must not be null");
+        Objects.requireNonNull(x, "x must not be null");
+        Objects.requireNonNull(unit, "unit must not be null");
+        if (heights.length != names.size() || Arrays.stream(heights).anyMatch(area -> area.length != x.length)) {
+            throw new IllegalArgumentException(
+                    "heights must have " + x.length + " values for each of the " + names.size() + " names");
+        }
         this.names = names;
         this.positions = x;
         this.heights = heights;

@@ -18,8 +18,10 @@ public record AxisRange(double min, double max, boolean log) {
      * Returns the smallest range with round ends that contains all values.
      *
      * @param fromZero true if a linear axis must contain zero
+     * @throws IllegalArgumentException if there are no values
      */
     public static AxisRange of(double[] values, boolean log, boolean fromZero) {
+        HorizontalScale.requireValues(values);
         double low = DoubleStream.of(values).min().orElseThrow();
         double high = DoubleStream.of(values).max().orElseThrow();
         if (log) {

@@ -78,7 +78,7 @@ public final class ChartStyle {
 
     /** Returns the colour of a series; colours repeat after the last one. */
     public static Color color(int series) {
-        return PALETTE.get(series % PALETTE.size());
+        return PALETTE.get(Math.floorMod(series, PALETTE.size()));
     }
 
     /** Returns the marker of a series; markers repeat after the last one. */

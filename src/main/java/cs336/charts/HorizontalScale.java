@@ -2,6 +2,7 @@ package cs336.charts;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.DoubleStream;
 import org.knowm.xchart.XYChart;
 import org.knowm.xchart.style.XYStyler;
@@ -14,12 +15,24 @@ import org.knowm.xchart.style.XYStyler;
  * @param max largest value shown
  */
 public record HorizontalScale(Spacing spacing, double min, double max) {
-    /** Returns the axis that spans the given values. */
+    /**
+     * Returns the axis that spans the given values.
+     *
+     * @throws IllegalArgumentException if there are none
+     */
     public static HorizontalScale of(double[] values, Spacing spacing) {
+        requireValues(values);
         return new HorizontalScale(
                 spacing,
                 DoubleStream.of(values).min().orElseThrow(),
                 DoubleStream.of(values).max().orElseThrow());
+    }
+
+    static void requireValues(double[] values) {
+        Objects.requireNonNull(values, "values must not be null");
+        if (values.length == 0) {
+            throw new IllegalArgumentException("values must contain at least one number");
+        }
     }
 
     /** Returns the x coordinate passed to XChart: the value, or its logarithm on a logarithmic axis. */
@@ -57,7 +70,9 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         }
         // Ticks of a linear axis are multiples of the step; those of a logarithmic axis start at a whole power.
         double first = spacing == Spacing.LINEAR ? Math.ceil(ends()[0] / step) * step : Math.ceil(toAxis(min) - 1e-9);
-        for (int i = 0; first + i * step <= ends()[1]; i++) {
+        // Where numbers are so large that a step or the end of the axis is lost in rounding, the number of ticks ends
+        // it.
+        for (int i = 0; i <= 2 * most && first + i * step <= ends()[1]; i++) {
             addWithin(ticks, spacing.fromAxis(first + i * step));
         }
         return ticks;

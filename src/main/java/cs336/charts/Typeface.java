@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
@@ -76,7 +77,7 @@ public enum Typeface {
 
     /** Returns the first code point of a text for which this typeface has no glyph, or -1. */
     public int unknownCharacter(String text) {
-        int at = font(1).canDisplayUpTo(text);
+        int at = font(1).canDisplayUpTo(Objects.requireNonNull(text, "text must not be null"));
         return at < 0 ? -1 : text.codePointAt(at);
     }
 

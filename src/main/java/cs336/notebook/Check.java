@@ -50,8 +50,8 @@ public final class Check {
     private double tolerance = Double.NaN;
 
     private Check(String name, Callable<?> actual) {
-        this.name = name;
-        this.actual = actual;
+        this.name = Objects.requireNonNull(name, "name must not be null");
+        this.actual = Objects.requireNonNull(actual, "code must not be null");
     }
 
     /**
@@ -178,7 +178,7 @@ public final class Check {
         try {
             value = actual.call();
             return value == null ? unwritten("the result is null") : judge.judge(value);
-        } catch (Exception | AssertionError | StackOverflowError e) {
+        } catch (Exception | AssertionError | LinkageError | VirtualMachineError e) { // not an interrupt
             return isNotWritten(e) ? unwritten("not written yet") : wrong(thrown(e));
         }
     }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -48,7 +49,7 @@ final class Exercises {
     }
 
     private static Notebook.Cell cell(String exercise, String prefix) throws IOException {
-        Matcher number = NUMBER.matcher(exercise);
+        Matcher number = NUMBER.matcher(Objects.requireNonNull(exercise, "exercise must not be null"));
         if (!number.matches()) {
             throw new IllegalArgumentException(
                     "exercise must be a notebook and a number, as in \"05.2\", not \"" + exercise + "\"");

@@ -16,6 +16,7 @@ import io.github.spencerpark.jupyter.messages.publish.PublishDisplayData;
 import io.github.spencerpark.jupyter.messages.publish.PublishStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -35,6 +36,9 @@ import java.util.logging.Logger;
 public final class JavaKernel extends BaseKernel {
     /** Time that a cell and shutdown hooks have to end after a shutdown request. */
     private static final long END_MS = 3000;
+
+    /** The environment variable with which Jupyter names its process to the kernels that it starts. */
+    static final String STARTED_BY_JUPYTER = "JPY_PARENT_PID";
 
     /** The number of characters per line of a cell in a window of 1280 pixels. */
     static final int MOST_COLUMNS = 100;
@@ -104,7 +108,8 @@ public final class JavaKernel extends BaseKernel {
 
     /**
      * Connects to Jupyter and handles requests until a client requests a shutdown. If a channel fails, the process ends
-     * with exit code 1, so that Jupyter notices.
+     * with exit code 1, so that Jupyter notices. It also ends when the Jupyter server that started it has ended, which
+     * cannot request a shutdown if it was killed.
      */
     public static void main(String[] args) throws Exception {
         // Format numbers as in the executed copies, in any locale.
@@ -114,6 +119,7 @@ public final class JavaKernel extends BaseKernel {
         ClientConnection connection = checkedConnection(args);
         var kernel = new JavaKernel();
         connection.serve(kernel);
+        PrintStream log = System.err;
         // Threads that a cell started print to this stream between cells.
         kernel.output.redirect();
         NativeOutput.capture();
@@ -125,7 +131,18 @@ public final class JavaKernel extends BaseKernel {
                 connection.failed();
             }
         });
-        connection.connect();
+        try {
+            connection.connect();
+        } catch (RuntimeException e) { // a port is in use, or an address is not of this machine
+            log.println("the kernel cannot listen at the ports in " + args[0] + ": " + e.getMessage());
+            haltAfter(END_MS, 1);
+            System.exit(1);
+        }
+        if (System.getenv(STARTED_BY_JUPYTER) != null) {
+            ProcessHandle.current()
+                    .parent()
+                    .ifPresent(jupyter -> jupyter.onExit().thenRun(connection::failed));
+        }
         int exitCode = connection.awaitEnd();
         haltAfter(END_MS, exitCode);
         connection.close();
@@ -245,12 +262,23 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public ReplacementOptions complete(String cell, int position) {
-        return insight.complete(cell, position);
+        ReplacementOptions found = insight.complete(cell, index(cell, position));
+        return new ReplacementOptions(
+                found.getReplacements(),
+                cell.codePointCount(0, found.getSourceStart()),
+                cell.codePointCount(0, found.getSourceEnd()));
     }
 
     @Override
     public DisplayData inspect(String cell, int position, boolean extraDetail) {
-        return insight.inspect(cell, position);
+        return insight.inspect(cell, index(cell, position));
+    }
+
+    /**
+     * Returns the index of a position that a client sent, which counts code points; a wrong one becomes the nearest.
+     */
+    private static int index(String cell, int position) {
+        return cell.offsetByCodePoints(0, Math.max(0, Math.min(position, cell.codePointCount(0, cell.length()))));
     }
 
     @Override

@@ -95,6 +95,10 @@ final class Notebook {
         if (!isString(type) || !TYPES.contains(type.getAsString())) {
             return "cell_type must be code, markdown or raw, not " + type;
         }
+        JsonElement id = json.get("id");
+        if (id != null && !isString(id)) {
+            return "id must be a string, not " + id;
+        }
         JsonElement source = json.get("source");
         if (!isString(source) && !isList(source, Notebook::isString)) {
             return "source must be a string or a list of strings, not " + source;
@@ -183,7 +187,9 @@ final class Notebook {
         for (Cell cell : cells()) {
             if (cell.isCode()) {
                 cell.setResult(null, new JsonArray());
-                cell.json.getAsJsonObject("metadata").keySet().removeAll(SAVED_BY_JUPYTER);
+                if (cell.json.get("metadata") instanceof JsonObject metadata) {
+                    metadata.keySet().removeAll(SAVED_BY_JUPYTER);
+                }
             }
         }
         json.add("metadata", GSON.fromJson(METADATA, JsonObject.class));

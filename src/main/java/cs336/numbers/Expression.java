@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * A parser and evaluator of expressions over measurements:
@@ -29,7 +30,7 @@ public final class Expression {
     private int depth; // of parentheses
 
     private Expression(String text, MeasurementQuery numbers) {
-        this.text = text.strip();
+        this.text = Objects.requireNonNull(text, "text must not be null").strip();
         this.numbers = numbers;
     }
 

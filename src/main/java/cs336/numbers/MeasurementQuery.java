@@ -15,6 +15,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -77,6 +78,7 @@ public final class MeasurementQuery {
      * @throws IllegalArgumentException if the folder does not exist
      */
     public static MeasurementQuery of(Path folder) {
+        Objects.requireNonNull(folder, "folder must not be null");
         if (!Files.isDirectory(folder)) {
             throw new IllegalArgumentException("no folder of measurements " + folder + otherMachines(folder));
         }
@@ -123,6 +125,7 @@ public final class MeasurementQuery {
      */
     public MeasurementQuery define(String name, String expression) {
         requireNewName(name);
+        Objects.requireNonNull(expression, "expression must not be null");
         if (Expression.isSelection(expression) && defined(expression.strip()) == null) {
             selections.put(name, Expression.selection(expression, this));
         } else {
@@ -186,6 +189,31 @@ public final class MeasurementQuery {
      */
     public Table select(String selection) {
         return select(Expression.selection(selection, this));
+    }
+
+    /**
+     * Returns the rows of a selection in which some columns contain numbers.
+     *
+     * @param numeric the columns that must exist and contain a number in each of the rows
+     * @throws IllegalArgumentException if they do not, or no row matches; the message names the file
+     */
+    public Table selectWithNumbers(String selection, String... numeric) {
+        Objects.requireNonNull(numeric, "numeric must not be null");
+        Selection parsed = Expression.selection(selection, this);
+        Table rows = select(parsed);
+        for (String column : numeric) {
+            requireColumn(load(file(parsed)), column);
+            for (int row = 0; row < rows.rowCount(); row++) {
+                String text = cell(rows, row, column);
+                try {
+                    Double.parseDouble(text);
+                } catch (NumberFormatException e) {
+                    throw new IllegalArgumentException(
+                            file(parsed) + ": column " + column + " must contain numbers, not '" + text + "'", e);
+                }
+            }
+        }
+        return rows;
     }
 
     /**

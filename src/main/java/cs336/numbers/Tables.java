@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.IntColumn;
 import tech.tablesaw.api.LongColumn;
@@ -34,6 +35,7 @@ public final class Tables {
      * @param type class of the records; the names of its components or their {@link Header} are the column headers
      */
     public static <R extends Record> Table of(Class<R> type, List<R> records) {
+        Objects.requireNonNull(records, "records must not be null");
         Table table = Table.create();
         for (RecordComponent component : type.getRecordComponents()) {
             Header header = component.getAnnotation(Header.class);

@@ -1,6 +1,7 @@
 package cs336.numbers;
 
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -37,6 +38,7 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
 
     /** Copies the dimensions. */
     public Unit {
+        Objects.requireNonNull(dimensions, "dimensions must not be null");
         dimensions = Map.copyOf(dimensions);
     }
 
@@ -47,7 +49,8 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
 
     /** Parses a unit; an unknown word becomes a unit with its own dimension. */
     public static Unit parse(String symbol) {
-        String trimmed = symbol.strip();
+        String trimmed =
+                Objects.requireNonNull(symbol, "symbol must not be null").strip();
         int slash = trimmed.indexOf('/');
         if (slash >= 0) {
             return parse(trimmed.substring(0, slash)).per(parse(trimmed.substring(slash + 1)), trimmed);

@@ -49,6 +49,7 @@ record MeasuredCosts(
         LinearCost launches,
         LinearCost forwardLaunches,
         double launchMs) {
+    private static final String FOLDER = "data/measurements/h200";
     private static final int LONG_CONTEXT = 16_384; // one head fills the GPU from here on
 
     private static final Map<Precision, MeasuredCosts> FITTED = new EnumMap<>(Precision.class);
@@ -96,7 +97,7 @@ record MeasuredCosts(
         Precision profiled = precision == Precision.FP16 ? Precision.BF16 : precision;
         MeasuredCosts costs = FITTED.get(profiled);
         if (costs == null) {
-            costs = fitted(profiled);
+            costs = StoredRows.use(FOLDER, () -> fitted(profiled));
             FITTED.put(profiled, costs);
         }
         return costs;
@@ -104,6 +105,9 @@ record MeasuredCosts(
 
     private static MeasuredCosts fitted(Precision profiled) throws IOException {
         List<ProfiledStep> steps = profiledSteps(profiled);
+        if (steps.isEmpty()) {
+            throw new IllegalArgumentException("there is no profile of a step in " + profiled);
+        }
         LinearCost launches = fit(steps, step -> step.work.blocks(), step -> 1, step -> step.get("total-launches"));
         double optimizer = steps.stream()
                 .mapToDouble(step -> step.get("optimizer-kernels") / step.work.parameters())
@@ -121,7 +125,7 @@ record MeasuredCosts(
     /** Returns the time of one launch in the training step of the small model at 128 tokens, which the host limits. */
     private static double launchMs(Precision precision, LinearCost launches) throws IOException {
         String file = precision == Precision.FP32 ? "benchmarking_script" : "torch_compile";
-        double ms = MeasurementQuery.of(Project.path("data/measurements/h200"))
+        double ms = MeasurementQuery.of(Project.path(FOLDER))
                 .value(
                         file,
                         Map.of(
@@ -165,7 +169,7 @@ record MeasuredCosts(
 
     private static List<ProfiledStep> profiledSteps(Precision precision) throws IOException {
         var steps = new LinkedHashMap<String, ProfiledStep>();
-        for (Row row : Measurements.read(Project.path("data/measurements/h200/profiling.csv"))) {
+        for (Row row : Measurements.read(Project.path(FOLDER + "/profiling.csv"))) {
             if (!row.getString("pass").equals("step") || !row.getString("dtype").equals(precision.toString())) {
                 continue;
             }
@@ -189,7 +193,7 @@ record MeasuredCosts(
     private static LinearCost flash(String pass, Precision precision) throws IOException {
         String implementation = precision == Precision.FP32 ? "flash-3xtf32" : "flash";
         var measured = new ArrayList<MeasuredWork>();
-        for (Row row : Measurements.read(Project.path("data/measurements/h200/flash_benchmarking.csv"))) {
+        for (Row row : Measurements.read(Project.path(FOLDER + "/flash_benchmarking.csv"))) {
             if (!row.getString("implementation").equals(implementation)
                     || !row.getString("dtype").equals(precision.toString())
                     || !row.getString("causal").equals("true")

@@ -37,6 +37,8 @@ import picocli.CommandLine.Option;
             "Exit codes: 0 every case fits into memory, 1 a case does not fit, 2 invalid arguments."
         })
 public final class PlanCommand extends LabCommand {
+    private static final int MOST_LAYERS = 10_000;
+
     @Mixin
     private final ModelCaseOptions models = new ModelCaseOptions(Pass.STEP);
 
@@ -69,6 +71,11 @@ public final class PlanCommand extends LabCommand {
     }
 
     private StepPlan plan(ModelCase c) {
+        if (c.model().config().numLayers() > MOST_LAYERS) {
+            throw new IllegalArgumentException("--layers must be at most " + MOST_LAYERS
+                    + ", because the tensors of each block are counted, not "
+                    + c.model().config().numLayers());
+        }
         ArgumentCheck.atLeast("--processes", 1, processes);
         memory.check();
         if (!(memory.bucketMb() > 0)) {

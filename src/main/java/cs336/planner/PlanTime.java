@@ -41,6 +41,7 @@ import tech.tablesaw.api.Table;
  * @param parts the parts of the time, whose sum is the time of the step
  */
 public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
+    private static final String COMMUNICATION = "data/measurements/h200-x4";
     private static final String FITTED_MODEL = "xl";
     private static Calibration calibration; // null until it is needed
 
@@ -169,10 +170,12 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
     }
 
     /** Returns the links and the overheads of communication, which are fitted once. */
-    private static synchronized Calibration calibration() {
+    private static synchronized Calibration calibration() throws IOException {
         if (calibration == null) {
-            calibration = new ScaleOutStudy(MeasurementQuery.of(Project.path("data/measurements/h200-x4")))
-                    .calibration(FITTED_MODEL);
+            calibration = StoredRows.use(
+                    COMMUNICATION,
+                    () -> new ScaleOutStudy(MeasurementQuery.of(Project.path(COMMUNICATION)))
+                            .calibration(FITTED_MODEL));
         }
         return calibration;
     }

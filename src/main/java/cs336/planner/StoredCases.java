@@ -135,10 +135,11 @@ public final class StoredCases {
         return known.cases;
     }
 
-    private static List<StoredCase> read(Path path, String file, String peak) throws IOException {
+    static List<StoredCase> read(Path path, String file, String peak) throws IOException {
         var cases = new ArrayList<StoredCase>();
         Table table = Measurements.read(path);
-        int parameters = table.columnIndex("metric"); // columns before it identify the case
+        // Columns before it identify the case.
+        int parameters = StoredRows.use(path.toString(), () -> table.columnIndex("metric"));
         Map<List<String>, List<Row>> grouped = new LinkedHashMap<>();
         for (int i = 0; i < table.rowCount(); i++) {
             Row row = table.row(i);
@@ -149,26 +150,35 @@ public final class StoredCases {
             grouped.computeIfAbsent(key, k -> new ArrayList<>()).add(row);
         }
         for (List<Row> rows : grouped.values()) {
-            StepPlan plan = plan(rows.get(0));
-            if (plan == null) {
-                continue;
+            String place = StoredRows.place(path.toString(), rows.get(0));
+            StoredCase stored = StoredRows.use(place, () -> stored(file, peak, rows));
+            if (stored != null) {
+                cases.add(stored);
             }
-            Long peakBytes = null;
-            Double stepMs = null;
-            boolean outOfMemory = false;
-            for (Row row : rows) {
-                boolean measured = text(row, "status").equals(Status.OK.toString());
-                outOfMemory |= text(row, "status").equals(Status.OOM.toString());
-                if (measured && text(row, "metric").equals(peak)) {
-                    peakBytes = Math.round(row.getNumber("max"));
-                }
-                if (measured && text(row, "metric").equals("total")) {
-                    stepMs = row.getNumber("median");
-                }
-            }
-            cases.add(new StoredCase(file, plan, launching(rows.get(0)), peakBytes, stepMs, outOfMemory));
         }
         return List.copyOf(cases);
+    }
+
+    /** Returns the case of some rows; null if it is a case of another program. */
+    private static StoredCase stored(String file, String peak, List<Row> rows) {
+        StepPlan plan = plan(rows.get(0));
+        if (plan == null) {
+            return null;
+        }
+        Long peakBytes = null;
+        Double stepMs = null;
+        boolean outOfMemory = false;
+        for (Row row : rows) {
+            boolean measured = text(row, "status").equals(Status.OK.toString());
+            outOfMemory |= text(row, "status").equals(Status.OOM.toString());
+            if (measured && text(row, "metric").equals(peak)) {
+                peakBytes = Math.round(row.getNumber("max"));
+            }
+            if (measured && text(row, "metric").equals("total")) {
+                stepMs = row.getNumber("median");
+            }
+        }
+        return new StoredCase(file, plan, launching(rows.get(0)), peakBytes, stepMs, outOfMemory);
     }
 
     private static String text(Row row, String column) {

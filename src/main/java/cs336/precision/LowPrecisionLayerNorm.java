@@ -176,6 +176,9 @@ public final class LowPrecisionLayerNorm {
         if (!x.is_floating_point()) {
             throw new IllegalArgumentException("x must be a floating-point tensor, not " + DType.of(x));
         }
+        if (x.dim() == 0) {
+            throw new IllegalArgumentException("x must have at least one dimension");
+        }
     }
 
     private static double error(Tensor x, Tensor y) {

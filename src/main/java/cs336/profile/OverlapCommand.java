@@ -91,6 +91,6 @@ public final class OverlapCommand extends LabCommand {
     }
 
     private static String name(Path file) {
-        return file.getFileName().toString().replaceFirst("(\\.pt\\.trace)?\\.json(\\.gz)?$", "");
+        return String.valueOf(file.getFileName()).replaceFirst("(\\.pt\\.trace)?\\.json(\\.gz)?$", "");
     }
 }

@@ -331,13 +331,13 @@ public final class Safetensors implements AutoCloseable {
         }
         long bytes = dtype.bytes();
         try {
-            // A tensor with a size of 0 is empty, even if the product of the other sizes overflows.
-            for (long size : shape.contains(0L) ? List.of(0L) : shape) {
-                bytes = Math.multiplyExact(bytes, size);
+            for (long size : shape) {
+                bytes = Math.multiplyExact(bytes, Math.max(1, size)); // libtorch computes strides of empty tensors, too
             }
         } catch (ArithmeticException e) {
             throw error(what + "with the shape " + shape + ", which overflows 64 bits");
         }
+        bytes = shape.contains(0L) ? 0 : bytes;
         if (bytes != offsets.get(1) - offsets.get(0)) {
             throw error(what + "with " + bytes + " bytes according to its shape " + shape + " and dtype " + dtype
                     + ", but " + (offsets.get(1) - offsets.get(0)) + " bytes according to its data_offsets " + offsets);

@@ -86,6 +86,9 @@ public record CommunicationAccounting(List<Tokens> batches) {
     public CommunicationAccounting {
         Objects.requireNonNull(batches, "batches must not be null");
         batches = List.copyOf(batches);
+        if (batches.isEmpty()) {
+            throw new IllegalArgumentException("batches must contain at least one size");
+        }
     }
 
     /** Returns the mesh of (c): X = 16 on two axes of the torus, Y = 4 on the third. */
@@ -128,6 +131,7 @@ public record CommunicationAccounting(List<Tokens> batches) {
      * @throws IllegalArgumentException if no answer has it
      */
     public double value(AccountingQuantity quantity, Tokens batch) {
+        Objects.requireNonNull(quantity, "quantity must not be null");
         return value(quantity, batch.count(), 0, 0);
     }
 

@@ -126,7 +126,8 @@ public record FsdpPrediction(
     public static List<FsdpPrediction> of(MeasurementQuery numbers) {
         var rates = Rates.from(numbers);
         var predictions = new ArrayList<FsdpPrediction>();
-        for (Row row : numbers.select(STEPS.formatted("") + ", round=" + ROUND + ", metric=total]")) {
+        for (Row row : numbers.selectWithNumbers(
+                STEPS.formatted("") + ", round=" + ROUND + ", metric=total]", "batch", "context", "loss_rows")) {
             predictions.add(new MeasuredFsdpStep(numbers, rates, row).prediction());
         }
         return predictions;
@@ -276,8 +277,10 @@ public record FsdpPrediction(
             double communication = 0;
             double overlapped = 0;
             boolean recorded = false;
-            for (Row row : numbers.select(
-                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=communication, overlapped]")) {
+            for (Row row : numbers.selectWithNumbers(
+                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=communication, overlapped]",
+                    "batch",
+                    "context")) {
                 boolean isSame = row.getString("size").equals(size)
                         && integer(row, "batch") == batch
                         && integer(row, "context") == config.contextLength()

@@ -191,9 +191,10 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     private List<RingAllReduce.MeasuredAllReduce> measuredAllReduces(int processes) {
         List<RingAllReduce.MeasuredAllReduce> measured = new ArrayList<>();
-        for (Row row : numbers.select(
+        for (Row row : numbers.selectWithNumbers(
                 "distributed_communication_single_node[implementation=java, backend=nccl, nodes=1, processes="
-                        + processes + ", metric=queued, status=ok]")) {
+                        + processes + ", metric=queued, status=ok]",
+                "megabytes")) {
             double bytes = Double.parseDouble(String.valueOf(row.getObject("megabytes"))) * MB;
             measured.add(new RingAllReduce.MeasuredAllReduce(
                     processes, new Bytes(Math.round(bytes)), Seconds.ms(row.getDouble("median"))));
@@ -331,10 +332,12 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
      */
     private Map<String, Map<String, Double>> steps(String size, int processes) {
         Map<String, Map<String, List<Double>>> all = new TreeMap<>();
-        Table rows = numbers.select(
+        Table rows = numbers.selectWithNumbers(
                 ("ddp_benchmarking[size=%s, year=2025, batch=%d, context=%d, dtype=%s, backend=nccl, nodes=1, processes=%d,"
                                 + " implementation=plain, status=ok]")
-                        .formatted(size, BATCH, CONTEXT, DTYPE, processes));
+                        .formatted(size, BATCH, CONTEXT, DTYPE, processes),
+                "round",
+                "bucket_mb");
         Set<String> complete = completeRounds(rows);
         for (Row row : rows) {
             if (!complete.contains(round(row))) {

@@ -3,6 +3,7 @@ package cs336.scaling;
 import cs336.units.Seconds;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * The result of a {@link Simulation}.
@@ -27,6 +28,7 @@ public record Schedule(List<Span> spans, Seconds finish) {
     }
 
     public Schedule {
+        Objects.requireNonNull(spans, "spans must not be null");
         spans = List.copyOf(spans);
     }
 

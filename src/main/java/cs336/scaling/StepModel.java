@@ -9,6 +9,7 @@ import cs336.units.Seconds;
 import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * The compute times of one device in a training step: layers in the order of the forward pass, and the optimizer.
@@ -34,6 +35,7 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
             String name, int block, boolean inBlock, long parameters, Seconds forward, Seconds backward) {}
 
     public StepModel {
+        Objects.requireNonNull(layers, "layers must not be null");
         layers = List.copyOf(layers);
         ArgumentCheck.atLeast("layers", 1, layers.size());
     }

@@ -4,10 +4,12 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import cs336.bench.WholeFile;
 import cs336.charts.TextResource;
+import cs336.writeup.MarkdownException;
 import cs336.writeup.MarkdownHtml;
 import cs336.writeup.Page;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -48,7 +50,7 @@ public final class Site {
 
     private Site(Path root, Path output) {
         this.root = root.toAbsolutePath().normalize();
-        this.output = output;
+        this.output = output.toAbsolutePath().normalize();
     }
 
     /**
@@ -59,7 +61,7 @@ public final class Site {
      * @param writeup the folder with {@code writeup.html} and {@code writeup.pdf}; a missing file is left out
      * @param output the folder of the site; files in it are replaced, each when the new one is complete
      * @return a line for each link of a page of this site that leads nowhere
-     * @throws IOException if a file cannot be read or written
+     * @throws IOException if a file cannot be read or written, is not UTF-8, or is Markdown that cannot be shown
      */
     public static List<String> build(Path root, Path notebooks, Path writeup, Path output) throws IOException {
         return new Site(root, output).build(notebooks, writeup);
@@ -97,7 +99,7 @@ public final class Site {
     }
 
     private SitePage read(Path file) throws IOException {
-        var page = new SitePage(file.getFileName().toString(), Files.readString(file));
+        var page = new SitePage(file.getFileName().toString(), WholeFile.read(file));
         pages.put(page.name(), page);
         return page;
     }
@@ -144,8 +146,11 @@ public final class Site {
         int hash = address.indexOf('#');
         String path = hash < 0 ? address : address.substring(0, hash);
         String fragment = hash < 0 ? "" : address.substring(hash);
-        Path file = folder.resolve(path).normalize();
-        String page = file.getFileName().toString().replaceFirst("\\.ipynb$", ".html");
+        Path file = resolved(folder, path);
+        if (file == null) {
+            return address;
+        }
+        String page = String.valueOf(file.getFileName()).replaceFirst("\\.ipynb$", ".html");
         if (pages.containsKey(page)) {
             boolean isAnchor = path.endsWith(".ipynb") && !fragment.isEmpty();
             return toRoot + page + (isAnchor ? "#" + MarkdownHtml.headingId(fragment.substring(1)) : fragment);
@@ -157,6 +162,15 @@ public final class Site {
             wanted.add(file);
         }
         return toRoot + FILES + "/" + copy(file) + fragment;
+    }
+
+    /** Returns the file that an address means; null if no file can have this name. */
+    private static Path resolved(Path folder, String address) {
+        try {
+            return folder.resolve(address).normalize();
+        } catch (InvalidPathException e) {
+            return null;
+        }
     }
 
     /**
@@ -179,12 +193,19 @@ public final class Site {
                 write(name, Files.readAllBytes(file));
                 continue;
             }
-            String markdown = Files.readString(file);
+            String markdown = WholeFile.read(file);
             Matcher title = TITLE.matcher(markdown);
             String html = Page.forScreen(
-                    title.find() ? title.group(1) : root.relativize(file).toString(),
-                    new MarkdownHtml(file.getParent()).fragment(markdown));
+                    title.find() ? title.group(1) : root.relativize(file).toString(), fragment(file, markdown));
             write(new SitePage(name, html), null, null, file.getParent(), "../");
+        }
+    }
+
+    private static String fragment(Path file, String markdown) throws IOException {
+        try {
+            return new MarkdownHtml(file.getParent()).fragment(markdown);
+        } catch (MarkdownException e) {
+            throw new IOException(file + ", line " + e.line() + ": " + e.getMessage(), e);
         }
     }
 
@@ -223,8 +244,8 @@ public final class Site {
     }
 
     /**
-     * Writes the first figure of a page to a file, and returns the HTML image. It has no alternative text, because the
-     * title is next to it.
+     * Writes the first figure of a page to a file, and returns the HTML image; empty if there is no figure or its URL
+     * is malformed. The image has no alternative text, because the title is next to it.
      */
     private String thumbnail(SitePage page) throws IOException {
         String image = page.thumbnail();
@@ -233,8 +254,12 @@ public final class Site {
         }
         String type = image.startsWith("data:image/svg") ? ".svg" : ".png";
         String file = "thumbnails/" + page.name().replaceFirst("\\.html$", type);
-        String content = image.substring(image.indexOf(',') + 1).replaceAll("\\s", "");
-        write(file, Base64.getDecoder().decode(content));
+        try {
+            String content = image.substring(image.indexOf(',') + 1).replaceAll("\\s", "");
+            write(file, Base64.getDecoder().decode(content));
+        } catch (IllegalArgumentException e) {
+            return "";
+        }
         return "<img alt=\"\" loading=\"lazy\" src=\"" + file + "\">";
     }
 
@@ -263,12 +288,12 @@ public final class Site {
         int hash = address.indexOf('#');
         String path = hash < 0 ? address : address.substring(0, hash);
         Path target = path.isEmpty()
-                ? Path.of(from)
-                : Path.of(from).resolveSibling(path).normalize();
-        if (!Files.isRegularFile(output.resolve(target))) {
+                ? output.resolve(from)
+                : resolved(output.resolve(from).getParent(), path);
+        if (target == null || !Files.isRegularFile(target)) {
             return true;
         }
-        String html = written.get(target.toString());
+        String html = written.get(output.relativize(target).toString());
         String id = hash < 0 ? "" : address.substring(hash + 1);
         return html != null
                 && !id.isEmpty()

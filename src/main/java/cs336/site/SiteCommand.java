@@ -1,14 +1,15 @@
 package cs336.site;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.Project;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 
 /** The command {@code cs336 site}, which builds a website of executed notebooks and the writeup. */
 @Command(
@@ -43,15 +44,39 @@ public final class SiteCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException {
-        if (!Files.isDirectory(notebooks)) {
-            throw new ParameterException(
-                    spec.commandLine(),
-                    "--notebooks must be a folder with executed notebooks, not '" + notebooks + "'");
-        }
+        checked(() -> {
+            ArgumentCheck.writableFolder("--output", output);
+            requireFolders();
+            return null;
+        });
         List<String> dead = Site.build(Project.path(""), notebooks, writeup, output);
         dead.forEach(spec.commandLine().getErr()::println);
         out().println("website: " + output.resolve("index.html"));
         out().flush();
         return dead.isEmpty() ? 0 : 1;
+    }
+
+    private void requireFolders() throws IOException {
+        if (!hasPages(notebooks)) {
+            throw new IllegalArgumentException(
+                    "--notebooks must be a folder with executed notebooks, not '" + notebooks + "'");
+        }
+        if (!Files.isDirectory(writeup) && spec.commandLine().getParseResult().hasMatchedOption("--writeup")) {
+            throw new IllegalArgumentException("--writeup must be a folder, not '" + writeup + "'");
+        }
+        for (Path input : List.of(notebooks, writeup)) {
+            if (Files.exists(input) && Files.isSameFile(input, output)) {
+                throw new IllegalArgumentException("--output must not be the folder " + input + ", which is read");
+            }
+        }
+    }
+
+    private static boolean hasPages(Path folder) throws IOException {
+        if (!Files.isDirectory(folder)) {
+            return false;
+        }
+        try (Stream<Path> files = Files.list(folder)) {
+            return files.anyMatch(file -> file.toString().endsWith(".html"));
+        }
     }
 }

@@ -30,7 +30,11 @@ public final class AtenOperator {
     private AtenOperator(String name, String overload) {
         Objects.requireNonNull(name, "name must not be null");
         this.name = overload.isEmpty() ? name : name + "." + overload;
-        this.handle = MemoryScope.keep(Dispatcher.singleton().findSchemaOrThrow(name, overload));
+        try {
+            this.handle = MemoryScope.keep(Dispatcher.singleton().findSchemaOrThrow(name, overload));
+        } catch (RuntimeException e) {
+            throw new IllegalArgumentException("libtorch has no operator " + this.name, e);
+        }
     }
 
     /**
@@ -38,7 +42,7 @@ public final class AtenOperator {
      *
      * @param name the name with its namespace, such as {@code aten::_foreach_add_}
      * @param overload the name after the dot in {@code native_functions.yaml}, or an empty string
-     * @throws RuntimeException if there is no such operator
+     * @throws IllegalArgumentException if there is no such operator
      */
     public static AtenOperator of(String name, String overload) {
         try (var scope = MemoryScope.open()) {

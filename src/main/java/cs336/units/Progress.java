@@ -58,7 +58,8 @@ public final class Progress {
         if (count < 0) {
             throw new IllegalArgumentException("count must be at least 0, not " + count);
         }
-        return of(IntStream.range(0, count).boxed().toList(), label);
+        return () -> new Progress(label, count, System::nanoTime)
+                .over(IntStream.range(0, count).iterator());
     }
 
     /** Returns the elements of {@code items}, and shows the progress of a loop over them. */

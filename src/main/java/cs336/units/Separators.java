@@ -27,7 +27,7 @@ public final class Separators {
      * @param name name of the column or parameter
      */
     public static String of(String name, String value) {
-        Matcher number = WHOLE.matcher(value);
+        Matcher number = WHOLE.matcher(Objects.requireNonNull(value, "value must not be null"));
         return isYear(name) || !number.matches()
                 ? value
                 : of(Long.parseLong(number.group(1))) + Objects.requireNonNullElse(number.group(2), "");
@@ -35,6 +35,7 @@ public final class Separators {
 
     /** Returns whether the numbers of a column or parameter are years, which have no separators. */
     public static boolean isYear(String name) {
-        return YEAR.matcher(name).find();
+        return YEAR.matcher(Objects.requireNonNull(name, "name must not be null"))
+                .find();
     }
 }

@@ -317,6 +317,21 @@ class SweepTest {
                 || !ProcessHandle.of(worker).get().isAlive());
     }
 
+    @Test
+    void aStoppedWorkerEndsWithItsKilledSweep() throws Exception {
+        Process sweep = startSweep("stuck");
+        until(() -> started() == 1);
+        String worker = Files.readString(folder.resolve("log")).strip().split(" ")[1];
+        ProcessHandle stopped = ProcessHandle.of(Long.parseLong(worker)).orElseThrow();
+        try {
+            new ProcessBuilder("sh", "-c", "kill -STOP " + worker).start().waitFor();
+            sweep.destroyForcibly().waitFor();
+            until(() -> !stopped.isAlive());
+        } finally {
+            stopped.destroyForcibly();
+        }
+    }
+
     private Process startSweep(String... ends) throws IOException {
         var builder = TestJvm.of(SweepProcess.class, folder.toString());
         builder.command().addAll(List.of(ends));

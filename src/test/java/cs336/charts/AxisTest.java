@@ -2,8 +2,10 @@ package cs336.charts;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -62,6 +64,20 @@ class AxisTest {
 
     private static HorizontalScale scale(Spacing spacing, double min, double max) {
         return new HorizontalScale(spacing, min, max);
+    }
+
+    /** A step, or the end of the axis, is lost in the rounding of such numbers. */
+    @Test
+    void hugeNumbersHaveFewTicks() {
+        double most = Double.MAX_VALUE;
+        for (double[] values :
+                new double[][] {{0, most}, {-most, most}, {1e308, 1e308}, {1, 1 / 0.0}, {1e17, 1e17 + 16}}) {
+            for (Spacing spacing : Spacing.values()) {
+                HorizontalScale scale = HorizontalScale.of(values, spacing);
+                List<Double> ticks = assertTimeoutPreemptively(Duration.ofSeconds(20), () -> scale.ticks(5));
+                assertTrue(ticks.size() <= 11, scale + ": " + ticks.size());
+            }
+        }
     }
 
     @Test

@@ -135,6 +135,18 @@ class CheckTest {
                 "✗ a: it throws IllegalStateException: backward of Squares must return 2 gradients", ofACell.text());
     }
 
+    private static final class FailsToLoad {
+        static final int VALUE = Integer.parseInt("x");
+    }
+
+    @Test
+    void errorsOfTheVirtualMachineAreShown() {
+        String text = Check.that("a", () -> FailsToLoad.VALUE).is(1).text();
+        assertEquals("✗ a: it throws ExceptionInInitializerError", text);
+        text = Check.that("a", () -> new long[Integer.MAX_VALUE][]).is(1).text();
+        assertTrue(text.startsWith("✗ a: it throws OutOfMemoryError: "), text);
+    }
+
     @Test
     void errorsAreComparedWithTheirLimit() {
         assertEquals(

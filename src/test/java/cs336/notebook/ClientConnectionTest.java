@@ -14,11 +14,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
 import cs336.bench.AttackCount;
 import cs336.bench.TestJvm;
 import cs336.notebook.KernelClient.Port;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -29,6 +31,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import java.util.stream.Stream;
@@ -217,6 +220,24 @@ public class ClientConnectionTest {
             send(shell, request("complete_request", "{\"code\": \"Math.ab\", \"cursor_pos\": 7}"));
             String metadata = json(receive(shell).get(4)).get("metadata").toString();
             assertTrue(metadata.contains("\"text\":\"abs(\"") && metadata.contains("\"type\":\"function\""), metadata);
+        }
+    }
+
+    @Test
+    void positionsCountCodePointsAndWrongOnesAreAnswered() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL)) {
+            send(shell, request("complete_request", "{\"code\": \"\\\"🙂\\\".leng\", \"cursor_pos\": 8}"));
+            JsonObject reply = json(receive(shell).get(4));
+            assertEquals("[\"length()\"]", reply.get("matches").toString());
+            assertEquals(4, reply.get("cursor_start").getAsInt());
+            assertEquals(8, reply.get("cursor_end").getAsInt());
+            for (String type : List.of("complete", "inspect")) {
+                for (int position : new int[] {Integer.MIN_VALUE, -1, 9, Integer.MAX_VALUE}) {
+                    String content = "{\"code\": \"Math.ab\", \"cursor_pos\": %d, \"detail_level\": 0}";
+                    send(shell, request(type + "_request", content.formatted(position)));
+                    assertEquals("ok", json(receive(shell).get(4)).get("status").getAsString());
+                }
+            }
         }
     }
 
@@ -437,6 +458,50 @@ public class ClientConnectionTest {
             if (process != null) {
                 process.destroyForcibly();
             }
+        }
+    }
+
+    @Test
+    void kernelEndsWithTheServerThatStartedItAndWasKilled() throws Exception {
+        Path file = folder.resolve("connection.json");
+        try (KernelClient own = new KernelClient();
+                ZMQ.Socket shell = own.socket(SocketType.DEALER, Port.SHELL)) {
+            Files.writeString(file, own.properties().toJsonString());
+            ProcessBuilder kernelCommand = TestJvm.of(JavaKernel.class, file.toString());
+            List<String> command = new ArrayList<>(List.of("sh", "-c", "\"$@\" & wait", "server"));
+            command.addAll(kernelCommand.command());
+            kernelCommand.environment().put(JavaKernel.STARTED_BY_JUPYTER, "of the shell");
+            Process server = kernelCommand
+                    .command(command)
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .redirectError(ProcessBuilder.Redirect.DISCARD)
+                    .start();
+            assertAnswers(shell);
+            ProcessHandle started = server.children().findFirst().orElseThrow();
+            try {
+                server.destroyForcibly();
+                started.onExit().get(30, TimeUnit.SECONDS);
+            } finally {
+                started.destroyForcibly();
+            }
+        }
+    }
+
+    @Test
+    void portInUseIsReportedOnStandardError() throws Exception {
+        Path file = folder.resolve("connection.json");
+        Path log = folder.resolve("log");
+        try (KernelClient own = new KernelClient();
+                ServerSocket used = new ServerSocket(own.number(Port.HEARTBEAT), 1, InetAddress.getLoopbackAddress())) {
+            Files.writeString(file, own.properties().toJsonString());
+            Process process = TestJvm.of(JavaKernel.class, file.toString())
+                    .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                    .redirectError(log.toFile())
+                    .start();
+            assertEquals(1, process.waitFor());
+            String said = "the kernel cannot listen at the ports in " + file + ": ";
+            assertTrue(Files.readString(log).contains(said), Files.readString(log));
+            assertTrue(used.isBound());
         }
     }
 

@@ -40,6 +40,7 @@ class NotebookFileTest {
                 "{'source': '1'}|cell 2: cell_type must be code, markdown or raw, not null",
                 "3|cell 2: it must be an object, not 3",
                 "null|cell 2: it must be an object, not null",
+                "{'cell_type': 'code', 'source': '1', 'id': ['a']}|cell 2: id must be a string, not ['a']",
                 "{'cell_type': 'code'}|cell 2: source must be a string or a list of strings, not null",
                 "{'cell_type': 'code', 'source': 5}|cell 2: source must be a string or a list of strings, not 5",
                 "{'cell_type': 'code', 'source': ['1', 2]}|cell 2: source must be a string or a list of strings, not ['1',2]",
@@ -68,7 +69,15 @@ class NotebookFileTest {
                 assertThrows(IOException.class, () -> Notebook.read(file)).getMessage());
     }
 
-    /** Mutated files are read and shown, or refused by name. */
+    @Test
+    void cellWithoutMetadataIsCleaned() throws IOException {
+        Path file = folder.resolve("a.ipynb");
+        Files.writeString(file, "{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"code\", \"source\": \"1\"}]}");
+        Notebook.read(file).clean(file);
+        assertEquals("1", Notebook.read(file).cells().get(0).source());
+    }
+
+    /** Mutated files are read, shown and cleaned, or refused by name. */
     @Test
     void mutatedFilesAreShownOrRefused() throws Exception {
         Path original = new WrittenNotebook()
@@ -93,6 +102,7 @@ class NotebookFileTest {
                         .forEach(cell -> cell.setResult(null, new JsonArray()));
                 assertTrue(new NotebookPage(notebook).html().length() > 0);
                 notebook.write(copy);
+                Notebook.read(file).clean(copy);
                 shown++;
             } catch (IOException e) {
                 assertTrue(e.getMessage().startsWith(file.toString()), e.getMessage());

@@ -166,6 +166,23 @@ class MeasurementQueryTest {
     }
 
     @Test
+    void columnsThatAreReadAsNumbersMustContainNumbers() {
+        String selection = "timing[implementation=plain, metric=forward]";
+        assertEquals(
+                numbers.select(selection).rowCount(),
+                numbers.selectWithNumbers(selection, "context").rowCount());
+        String file = folder.resolve("data/measurements/pretend/timing.csv").toString();
+        assertEquals(
+                file + ": column size must contain numbers, not 'small'",
+                assertThrows(IllegalArgumentException.class, () -> numbers.selectWithNumbers(selection, "size"))
+                        .getMessage());
+        String missing = assertThrows(
+                        IllegalArgumentException.class, () -> numbers.selectWithNumbers(selection, "bucket_mb"))
+                .getMessage();
+        assertTrue(missing.startsWith("no column bucket_mb in timing.csv"), missing);
+    }
+
+    @Test
     void theMedianRoundHasTheMiddleMedianOfItsCase() throws IOException {
         Files.writeString(folder.resolve("data/measurements/pretend/turns.csv"), """
                 context,round,implementation,metric,unit,n,mean,std,median,min,max,status

@@ -1,6 +1,7 @@
 package cs336.planner;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
@@ -19,10 +20,13 @@ import cs336.scaling.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -192,5 +196,25 @@ class StoredPeaksTest {
         assertEquals("fsdp_accounting", StoredCases.of(plan).get(0).file());
         assertEquals(List.of(), StoredCases.of(plan.withPass(Pass.FORWARD)));
         assertEquals(List.of(), StoredCases.of(plan.withBatch(3)));
+    }
+
+    @Test
+    void aDamagedRowIsNamedWithItsLine(@TempDir Path folder) throws IOException {
+        String stored = Files.readString(Project.path("data/measurements/h200/benchmarking_script.csv"));
+        String[] lines = stored.split("\n");
+        int context = List.of(lines[0].split(",")).indexOf("context");
+        String[] cells = lines[2].split(",", -1);
+        cells[context] = "abc";
+        Path file = folder.resolve("damaged.csv");
+        assertDamaged(
+                file, lines[0] + "\n" + lines[1] + "\n" + String.join(",", cells) + "\n", ", line 3 cannot be used");
+        assertDamaged(file, stored.replaceFirst(",metric,", ",x,"), " cannot be used");
+    }
+
+    private static void assertDamaged(Path file, String text, String message) throws IOException {
+        Files.writeString(file, text);
+        String error = assertThrows(IOException.class, () -> StoredCases.read(file, "damaged", "peak-memory"))
+                .getMessage();
+        assertTrue(error.startsWith(file + message), error);
     }
 }

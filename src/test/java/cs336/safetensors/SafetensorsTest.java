@@ -213,6 +213,7 @@ class SafetensorsTest extends ScopedTest {
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,16]}}   | 8 | has a tensor 'w' with the data_offsets [0, 16]; they",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}    | 8 | has a tensor 'w' with 12 bytes according to its shape [3]",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[99999999999,99999999999],\"data_offsets\":[0,8]}} | 8 | has a tensor 'w' with the shape [99999999999, 99999999999], which",
+                "{\"w\":{\"dtype\":\"F32\",\"shape\":[99999999999,99999999999,0],\"data_offsets\":[0,0]}} | 0 | has a tensor 'w' with the shape [99999999999, 99999999999, 0], which",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}    | 8 | has a tensor 'w' that begins at byte 4",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}    | 8 | has 8 bytes of data, but its tensors end at 4",
                 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}} | 8 | has a tensor 'b' that begins at byte 4",

@@ -2,17 +2,21 @@ package cs336.site;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.writeup.Page;
 import java.io.IOException;
+import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
 
 class SiteTest {
     private static final String FIGURE = "<svg xmlns=\"http://www.w3.org/2000/svg\">" + "<g/>".repeat(1000) + "</svg>";
@@ -103,5 +107,67 @@ class SiteTest {
                         "01-a.html: the link to ../no/such.md leads nowhere",
                         "01-a.html: the link to #nothing leads nowhere"),
                 build());
+    }
+
+    @Test
+    void linksAndImagesThatNoFileCanHaveAreNamedOrLeftOut() throws IOException {
+        page(
+                "01-a",
+                "<h1 id=\"a\">A</h1><p><a href=\"/\">r</a><a href=\"" + "../".repeat(50) + "\">up</a>"
+                        + "<a href=\"a\0b.md\">0</a></p><img alt=\"x\" src=\"data:image/png;base64," + "%".repeat(5000)
+                        + "\">");
+        assertEquals(
+                List.of(
+                        "01-a.html: the link to / leads nowhere",
+                        "01-a.html: the link to " + "../".repeat(50) + " leads nowhere",
+                        "01-a.html: the link to a\0b.md leads nowhere"),
+                build());
+        assertFalse(text("index.html").contains("<img"), "thumbnail");
+    }
+
+    @Test
+    void damagedFilesAreNamedWithTheLine() throws IOException {
+        page("01-a", "<h1 id=\"a\">A</h1><p><a href=\"../kernels/README.md\">k</a></p>");
+        Path readme = root.resolve("kernels/README.md");
+        Files.write(readme, new byte[] {'a', '\n', -1});
+        assertEquals(
+                readme + ", line 2: the text is not UTF-8",
+                assertThrows(IOException.class, this::build).getMessage());
+        Files.writeString(readme, "\n![missing](missing.png)");
+        String error = assertThrows(IOException.class, this::build).getMessage();
+        assertTrue(error.startsWith(readme + ", line 2: missing image missing.png"), error);
+        Path page = Files.write(root.resolve("pages/01-a.html"), new byte[] {-1});
+        assertEquals(
+                page + ", line 1: the text is not UTF-8",
+                assertThrows(IOException.class, this::build).getMessage());
+    }
+
+    @Test
+    void wrongUseOfTheCommandIsExitCodeTwo() throws IOException {
+        page("01-a", "<h1 id=\"a\">A</h1>");
+        String pages = root.resolve("pages").toString();
+        Path empty = Files.createDirectory(root.resolve("empty"));
+        assertRefused("--notebooks must be a folder with executed notebooks, not '" + empty + "'", empty.toString());
+        assertRefused("--output must not be the folder " + pages + ", which is read", pages, "--output", pages);
+        assertRefused("--output must not be empty", pages, "--output", "");
+        assertRefused("--writeup must be a folder, not '" + empty.resolve("x") + "'", pages, "--writeup", empty + "/x");
+    }
+
+    private void assertRefused(String message, String notebooks, String... more) {
+        List<String> arguments = new ArrayList<>(List.of(
+                "--notebooks", notebooks, "--output", root.resolve("out").toString()));
+        if (List.of(more).contains("--output")) {
+            arguments.subList(2, 4).clear();
+        }
+        arguments.addAll(List.of(more));
+        var errors = new StringWriter();
+        int code = new CommandLine(new SiteCommand())
+                .setParameterExceptionHandler((error, unused) -> {
+                    errors.write(error.getMessage());
+                    return CommandLine.ExitCode.USAGE;
+                })
+                .execute(arguments.toArray(String[]::new));
+        assertEquals(CommandLine.ExitCode.USAGE, code);
+        assertEquals(message, errors.toString());
     }
 }

@@ -47,7 +47,9 @@ class AtenOperatorTest {
 
     @Test
     void unknownOperatorIsRefused() {
-        assertThrows(RuntimeException.class, () -> AtenOperator.of("aten::no_such_operator", ""));
+        var unknown =
+                assertThrows(IllegalArgumentException.class, () -> AtenOperator.of("aten::no_such_operator", "x"));
+        assertEquals("libtorch has no operator aten::no_such_operator.x", unknown.getMessage());
     }
 
     @Test

@@ -50,6 +50,17 @@ class ProgressTest {
     }
 
     @Test
+    void loopOverAllNumbersOccupiesNoMemoryForThem() {
+        capture(false);
+        for (int i : Progress.of(Integer.MAX_VALUE, "steps")) {
+            if (i == 3) {
+                break;
+            }
+        }
+        assertEquals("", printed());
+    }
+
+    @Test
     void onlyTheNumberOfStepsIsPrintedIfNobodyWatches() {
         capture(false);
         for (int i : Progress.of(3, "steps")) {

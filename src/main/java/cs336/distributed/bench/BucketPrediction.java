@@ -73,7 +73,8 @@ public record BucketPrediction(
         TimeBySize allReduce = allReduces(numbers, processes);
         double slowdown = Math.max(1, slowdown(numbers));
         var predictions = new ArrayList<BucketPrediction>();
-        Table measured = numbers.select(refined(STEPS.formatted(processes, "bucketed"), "metric=communication"));
+        Table measured = numbers.selectWithNumbers(
+                refined(STEPS.formatted(processes, "bucketed"), "metric=communication"), "bucket_mb");
         for (Row row : measured.sortOn("bucket_mb")) {
             double megabytes = row.getNumber("bucket_mb");
             BucketSequence sequence = sequence(backward, Math.round(megabytes * MB));

@@ -150,6 +150,7 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private static Device device(World world, CollectiveBackend backend, DeviceKind kind) {
+        Objects.requireNonNull(world, "world must not be null");
         if (kind == DeviceKind.CPU) {
             if (backend == CollectiveBackend.NCCL) {
                 throw new IllegalArgumentException("device must be cuda for nccl, not cpu");

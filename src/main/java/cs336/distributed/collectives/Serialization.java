@@ -2,6 +2,7 @@ package cs336.distributed.collectives;
 
 import java.io.Serializable;
 import java.util.Base64;
+import java.util.Objects;
 
 /**
  * Conversion of values to bytes or text, to send them to another process.
@@ -33,7 +34,7 @@ public final class Serialization {
      */
     @SuppressWarnings("unchecked") // the type is the one that was sent
     public static <T> T value(byte[] bytes) {
-        return (T) ValueDecoder.value(bytes);
+        return (T) ValueDecoder.value(Objects.requireNonNull(bytes, "bytes must not be null"));
     }
 
     /** Serializes a value to one line of Base64. */
@@ -43,6 +44,6 @@ public final class Serialization {
 
     /** Deserializes a value from {@link #line}; see {@link #value}. */
     public static <T> T ofLine(String line) {
-        return value(Base64.getDecoder().decode(line));
+        return value(Base64.getDecoder().decode(Objects.requireNonNull(line, "line must not be null")));
     }
 }

@@ -3,6 +3,7 @@ package cs336.distributed.collectives;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 
 /**
@@ -12,6 +13,7 @@ import java.util.TreeMap;
  */
 public record Traffic(Map<String, Volume> byOperation) {
     public Traffic {
+        Objects.requireNonNull(byOperation, "byOperation must not be null");
         byOperation = Collections.unmodifiableMap(new TreeMap<>(byOperation));
     }
 
@@ -72,6 +74,7 @@ public record Traffic(Map<String, Volume> byOperation) {
 
     /** Returns the volume of one kind of collective; zero if there was none. */
     public Volume of(String operation) {
+        Objects.requireNonNull(operation, "operation must not be null");
         return byOperation.getOrDefault(operation, new Volume(0, 0));
     }
 

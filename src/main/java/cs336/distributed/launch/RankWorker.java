@@ -128,7 +128,6 @@ final class RankWorker {
     public static void main(String[] args) {
         var launcher = new ChildJvm.Child();
         MemoryReserve.hold();
-        ProcessEnd.withParent();
         var joined = new AtomicReference<ProcessGroup>();
         try {
             Torch.load();

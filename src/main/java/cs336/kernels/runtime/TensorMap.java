@@ -97,14 +97,14 @@ public final class TensorMap {
     }
 
     /**
-     * Returns whether TMA can access a tensor: it is not empty, the last dimension is contiguous, and the address and
-     * all other strides are positive multiples of 16 bytes.
+     * Returns whether TMA can access a tensor: it has a dimension and is not empty, the last dimension is contiguous,
+     * and the address and all other strides are positive multiples of 16 bytes.
      */
     public static boolean fits(Tensor tensor) {
         Tensors.requireDefined("tensor", tensor);
         long bytes = tensor.element_size();
         int last = (int) tensor.dim() - 1;
-        if (tensor.numel() == 0 || tensor.stride(last) != 1 && tensor.size(last) > 1) {
+        if (tensor.dim() == 0 || tensor.numel() == 0 || tensor.stride(last) != 1 && tensor.size(last) > 1) {
             return false;
         }
         boolean aligned = tensor.data_ptr().address() % ALIGNMENT == 0;

@@ -4,6 +4,7 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import io.github.spencerpark.jupyter.kernel.display.Renderer;
 import java.util.List;
+import java.util.Objects;
 import java.util.stream.Collectors;
 
 /** A row or a column of widgets. */
@@ -11,7 +12,7 @@ abstract sealed class Container extends Widget permits HBox, VBox {
     private final List<Widget> children;
 
     Container(List<? extends Widget> children) {
-        this.children = List.copyOf(children);
+        this.children = List.copyOf(Objects.requireNonNull(children, "children must not be null"));
     }
 
     @Override

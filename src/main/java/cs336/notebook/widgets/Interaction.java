@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.Callable;
 
 /**
@@ -94,6 +95,11 @@ public final class Interaction implements AutoCloseable {
      * @throws Exception if the result for the selected values cannot be computed
      */
     Interaction(List<? extends Control<?>> controls, Callable<?> result) throws Exception {
+        Objects.requireNonNull(controls, "controls must not be null");
+        Objects.requireNonNull(result, "result must not be null");
+        if (controls.stream().anyMatch(Objects::isNull)) {
+            throw new IllegalArgumentException("a control of interact is null");
+        }
         if (controls.isEmpty() || new HashSet<>(controls).size() < controls.size()) {
             throw new IllegalArgumentException("interact needs at least one control, and each only once");
         }

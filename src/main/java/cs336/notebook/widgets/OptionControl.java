@@ -6,6 +6,7 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
 import cs336.units.Separators;
 import java.util.List;
+import java.util.Objects;
 
 /**
  * A control over a list of any values.
@@ -17,8 +18,12 @@ abstract sealed class OptionControl<T> extends Control<T> permits Dropdown, Opti
 
     OptionControl(String label, String styleModel, List<? extends T> options) {
         super(label, styleModel);
+        Objects.requireNonNull(options, "values must not be null");
         if (options.isEmpty()) {
             throw new IllegalArgumentException("the control \"" + label + "\" needs at least one value");
+        }
+        if (options.stream().anyMatch(Objects::isNull)) {
+            throw new IllegalArgumentException("a value of the control \"" + label + "\" is null");
         }
         this.options = List.copyOf(options);
     }

@@ -2,6 +2,7 @@ package cs336.notebook.widgets;
 
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.Callable;
 
 /**
@@ -33,6 +34,7 @@ public final class Widgets {
     @SafeVarargs
     @SuppressWarnings("varargs") // the array is only read
     public static <T> Dropdown<T> dropdown(String label, T... values) {
+        Objects.requireNonNull(values, "values must not be null");
         return new Dropdown<>(label, Arrays.stream(values).toList());
     }
 
@@ -53,26 +55,27 @@ public final class Widgets {
      * @throws Exception if the result for the first value cannot be computed
      */
     public static <A> Interaction interact(Control<A> a, Interaction.Of1<A> result) throws Exception {
-        return new Interaction(List.of(a), () -> result.apply(a.value()));
+        return new Interaction(Arrays.asList(a), () -> result.apply(a.value()));
     }
 
     /** Shows two controls and a result, see {@link #interact(Control, Interaction.Of1)}. */
     public static <A, B> Interaction interact(Control<A> a, Control<B> b, Interaction.Of2<A, B> result)
             throws Exception {
-        return new Interaction(List.of(a, b), () -> result.apply(a.value(), b.value()));
+        return new Interaction(Arrays.asList(a, b), () -> result.apply(a.value(), b.value()));
     }
 
     /** Shows three controls and a result, see {@link #interact(Control, Interaction.Of1)}. */
     public static <A, B, C> Interaction interact(
             Control<A> a, Control<B> b, Control<C> c, Interaction.Of3<A, B, C> result) throws Exception {
-        return new Interaction(List.of(a, b, c), () -> result.apply(a.value(), b.value(), c.value()));
+        return new Interaction(Arrays.asList(a, b, c), () -> result.apply(a.value(), b.value(), c.value()));
     }
 
     /** Shows four controls and a result, see {@link #interact(Control, Interaction.Of1)}. */
     public static <A, B, C, D> Interaction interact(
             Control<A> a, Control<B> b, Control<C> c, Control<D> d, Interaction.Of4<A, B, C, D> result)
             throws Exception {
-        return new Interaction(List.of(a, b, c, d), () -> result.apply(a.value(), b.value(), c.value(), d.value()));
+        return new Interaction(
+                Arrays.asList(a, b, c, d), () -> result.apply(a.value(), b.value(), c.value(), d.value()));
     }
 
     /**

@@ -24,6 +24,9 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
         Objects.requireNonNull(phases, "phases must not be null");
         Objects.requireNonNull(points, "points must not be null");
         points = List.copyOf(points);
+        if (points.isEmpty()) {
+            throw new IllegalArgumentException("points must contain at least one point");
+        }
         phases = List.copyOf(phases);
     }
 
