@@ -198,8 +198,12 @@ public final class JavaKernel extends BaseKernel {
         CellOutput.Redirection redirection = output.redirect();
         try {
             HostLoad.warnOnce(warning -> System.out.println(warning));
-            Object value = evaluator.eval(cell, number);
-            Magics.stop();
+            Object value;
+            try {
+                value = evaluator.eval(cell, number);
+            } finally {
+                Magics.stop();
+            }
             if (value == null) {
                 return null;
             }
