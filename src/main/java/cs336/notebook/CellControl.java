@@ -113,11 +113,11 @@ final class CellControl extends DirectExecutionControl {
     }
 
     /** Runs a task on the calling thread like a snippet: {@link #interrupt} ends it. */
-    void run(Callable<?> task) throws Exception {
+    <T> T run(Callable<T> task) throws Exception {
         begin();
         boolean stopped = false;
         try {
-            task.call();
+            return task.call();
         } catch (StopRequest e) {
             stopped = true;
             throw e;

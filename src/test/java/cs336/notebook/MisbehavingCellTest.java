@@ -108,6 +108,21 @@ class MisbehavingCellTest {
     }
 
     @Test
+    void valueThatCannotBeShownIsEndedAndNamed() throws Exception {
+        Path endless = new WrittenNotebook()
+                .code(
+                        "new Object() {",
+                        "    @Override",
+                        "    public String toString() {",
+                        "        while (true) { }",
+                        "    }",
+                        "}")
+                .save(folder, "endless");
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), endless));
+        assertEquals("endless, cell [1]: took longer than 2 s", failure.getMessage());
+    }
+
+    @Test
     void replacedStreamsAreRestoredForTheNextCell() throws Exception {
         run(
                 1,
