@@ -17,15 +17,16 @@ const widths = [1280, 1600];
 const phone = 390;
 const startLimit = 2_000;
 const completionLimit = 150;
-const parts = {
-  start, interrupt, insight, values, times,
-  '00': () => notebook('00'), '01': () => notebook('01'), '02': () => notebook('02'), '08': () => notebook('08'), 11: () => notebook('11'),
-  newcomer, saving, untrusted, dark, nbconvert, site,
-};
-const chosen = names.length ? names : Object.keys(parts);
-const unknown = chosen.filter(name => !(name in parts));
+const named = functions => functions.map(part => [part.name, part]);
+const parts = new Map([
+  ...named([start, interrupt, insight, values, times]),
+  ...['00', '01', '02', '08', '11'].map(prefix => [prefix, () => notebook(prefix)]),
+  ...named([newcomer, saving, untrusted, dark, nbconvert, site]),
+]);
+const chosen = names.length ? names : [...parts.keys()];
+const unknown = chosen.filter(name => !parts.has(name));
 if (unknown.length) {
-  console.error(`test/browser: unknown part: ${unknown}; parts are ${Object.keys(parts).sort().join(' ')}`);
+  console.error(`test/browser: unknown part: ${unknown}; parts are ${[...parts.keys()].sort().join(' ')}`);
   process.exit(2);
 }
 
@@ -44,7 +45,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
 try {
   for (const name of chosen) {
     try {
-      await parts[name]();
+      await parts.get(name)();
     } catch (e) {
       check(`${name}: ends`, false, e.message.split('\n').slice(0, 3).join(' '));
       for (const page of browser.contexts().flatMap(context => context.pages())) {
@@ -649,7 +650,7 @@ function normalized(part) {
   return part && typeof part === 'object' ? Object.fromEntries(Object.keys(part).sort().map(key => [key, normalized(part[key])])) : part;
 }
 
-/** The website on a phone, and its code at the width of a window on a desktop. */
+/** The website on a phone, its code at the width of a window on a desktop, and its search. */
 async function site() {
   const root = path.join(project, 'target/site');
   if (!fs.existsSync(path.join(root, 'index.html'))) {
@@ -694,5 +695,26 @@ async function site() {
     }
   }
   check('site: no line of code or text is broken at 1280 px', broken.length === 0, broken.join(', '));
+  await search(desktop, pathToFileURL(path.join(root, 'index.html')).href);
   await desktop.close();
+}
+
+/** The search of the website, with the keyboard alone. */
+async function search(page, index) {
+  await page.goto(index);
+  await page.locator('#search').focus();
+  await page.keyboard.type('nosuchword');
+  const none = await page.locator('#results').innerText();
+  check('site: a search without result says so', /^No section/.test(none), none);
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('memory parameters');
+  await page.keyboard.press('Enter'); // stays on the page
+  const found = await page.locator('#results a').allInnerTexts();
+  check('site: a search finds sections', found.length > 0, found[0]);
+  await screenshot(page, 'site-search');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(url => url.hash !== '');
+  const there = await page.evaluate(() => document.getElementById(decodeURIComponent(location.hash.slice(1))) !== null);
+  check('site: Tab and Enter open a section that was found', there, page.url().replace(/.*\//, ''));
 }
