@@ -119,7 +119,9 @@ class MisbehavingCellTest {
                         "}")
                 .save(folder, "endless");
         NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), endless));
-        assertEquals("endless, cell [1]: took longer than 2 s", failure.getMessage());
+        // On a busy machine, compiling may take that long.
+        assertEquals(
+                "endless, cell [1]: took longer than 2 s", failure.getMessage().replace(", line 1", ""));
     }
 
     @Test
