@@ -15,17 +15,19 @@ const FrontEnd = frontEndName === 'lab' ? Lab : Classic;
 const results = path.join(project, 'target/browser');
 const widths = [1280, 1600];
 const phone = 390;
+const paper = 642; // A4 without its margins, in CSS pixels
 const startLimit = 2_000;
 const completionLimit = 150;
-const parts = {
-  start, interrupt, insight, values, times,
-  '00': () => notebook('00'), '01': () => notebook('01'), '02': () => notebook('02'), '08': () => notebook('08'), 11: () => notebook('11'),
-  newcomer, saving, untrusted, dark, nbconvert, site,
-};
-const chosen = names.length ? names : Object.keys(parts);
-const unknown = chosen.filter(name => !(name in parts));
+const named = functions => functions.map(part => [part.name, part]);
+const parts = new Map([
+  ...named([start, interrupt, insight, values, times]),
+  ...['00', '01', '02', '08', '11'].map(prefix => [prefix, () => notebook(prefix)]),
+  ...named([newcomer, saving, untrusted, dark, nbconvert, site]),
+]);
+const chosen = names.length ? names : [...parts.keys()];
+const unknown = chosen.filter(name => !parts.has(name));
 if (unknown.length) {
-  console.error(`test/browser: unknown part: ${unknown}; parts are ${Object.keys(parts).sort().join(' ')}`);
+  console.error(`test/browser: unknown part: ${unknown}; parts are ${[...parts.keys()].sort().join(' ')}`);
   process.exit(2);
 }
 
@@ -44,7 +46,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
 try {
   for (const name of chosen) {
     try {
-      await parts[name]();
+      await parts.get(name)();
     } catch (e) {
       check(`${name}: ends`, false, e.message.split('\n').slice(0, 3).join(' '));
       for (const page of browser.contexts().flatMap(context => context.pages())) {
@@ -203,15 +205,17 @@ async function screenshots(frontEnd, name) {
 
 /** `./cs336 lab` opens the first notebook with the kernel of this project. */
 async function start() {
+  fs.rmSync(path.join(results, 'workspaces'), { recursive: true, force: true }); // notebooks that an earlier run left open
   const { url } = await jupyter();
   const page = await browser.newPage({ viewport: { width: widths[0], height: 1_000 } });
   await page.goto(`${url}/?token=${token}`);
-  await page.waitForURL(/00-start-here/, { timeout: 30_000 }).catch(() => {});
-  check('./cs336 lab opens 00-start-here', page.url().includes('00-start-here'), page.url());
+  const heading = page.getByRole('heading', { name: '00 · Start here' }).first();
+  const shown = await heading.waitFor({ timeout: 60_000 }).then(() => true, () => false);
+  check('./cs336 lab opens 00-start-here', shown && page.url().includes('00-start-here'), page.url());
   const specs = (await request('GET', 'kernelspecs')).kernelspecs;
   check('the kernel is found without being installed', 'cs336' in specs || Object.values(specs).some(s => /cs336/.test(s.spec.display_name)),
     Object.values(specs).map(s => s.spec.display_name).join(', '));
-  await page.waitForTimeout(4_000);
+  await page.waitForTimeout(1_000);
   await screenshot(page, 'start');
   await close({ page });
 }
@@ -649,7 +653,7 @@ function normalized(part) {
   return part && typeof part === 'object' ? Object.fromEntries(Object.keys(part).sort().map(key => [key, normalized(part[key])])) : part;
 }
 
-/** The website on a phone, and its code at the width of a window on a desktop. */
+/** The website on a phone, its code and figures in a window on a desktop and on paper, and its search. */
 async function site() {
   const root = path.join(project, 'target/site');
   if (!fs.existsSync(path.join(root, 'index.html'))) {
@@ -682,17 +686,49 @@ async function site() {
   await page.close();
 
   const desktop = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  const broken = [];
-  for (const file of pages.filter(name => /^\d/.test(name))) {
-    await desktop.goto(pathToFileURL(path.join(root, file)).href);
-    const lines = await desktop.evaluate(() => [...document.querySelectorAll('pre')].filter(pre => {
-      pre.style.whiteSpace = 'pre';
-      return pre.scrollWidth > pre.clientWidth + 1;
-    }).length);
-    if (lines > 0) {
-      broken.push(`${file} (${lines})`);
+  for (const [what, media, width] of [['at 1280 px', 'screen', 1280], ['on paper', 'print', paper]]) {
+    await desktop.emulateMedia({ media });
+    await desktop.setViewportSize({ width, height: 800 });
+    const broken = [];
+    const cut = [];
+    for (const file of pages.filter(name => /^\d/.test(name))) {
+      await desktop.goto(pathToFileURL(path.join(root, file)).href);
+      const lines = await desktop.evaluate(() => [...document.querySelectorAll('pre')].filter(pre => {
+        pre.style.whiteSpace = 'pre';
+        return pre.scrollWidth > pre.clientWidth + 1;
+      }).length);
+      const figures = await desktop.evaluate(() => [...document.images].filter(image => image.getBoundingClientRect().right > innerWidth).length);
+      if (lines > 0) {
+        broken.push(`${file} (${lines})`);
+      }
+      if (figures > 0) {
+        cut.push(`${file} (${figures})`);
+      }
     }
+    check(`site: no line of code or text is broken ${what}`, broken.length === 0, broken.join(', '));
+    check(`site: no figure is cut off ${what}`, cut.length === 0, cut.join(', '));
   }
-  check('site: no line of code or text is broken at 1280 px', broken.length === 0, broken.join(', '));
+  await desktop.emulateMedia({ media: 'screen' });
+  await search(desktop, pathToFileURL(path.join(root, 'index.html')).href);
   await desktop.close();
+}
+
+/** The search of the website, with the keyboard alone. */
+async function search(page, index) {
+  await page.goto(index);
+  await page.locator('#search').focus();
+  await page.keyboard.type('nosuchword');
+  const none = await page.locator('#results').innerText();
+  check('site: a search without result says so', /^No section/.test(none), none);
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('memory parameters');
+  await page.keyboard.press('Enter'); // stays on the page
+  const found = await page.locator('#results a').allInnerTexts();
+  check('site: a search finds sections', found.length > 0, found[0]);
+  await screenshot(page, 'site-search');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForURL(url => url.hash !== '');
+  const there = await page.evaluate(() => document.getElementById(decodeURIComponent(location.hash.slice(1))) !== null);
+  check('site: Tab and Enter open a section that was found', there, page.url().replace(/.*\//, ''));
 }

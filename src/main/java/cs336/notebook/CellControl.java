@@ -56,14 +56,17 @@ final class CellControl extends DirectExecutionControl {
         super.load(changed);
         for (ClassBytecodes loaded : classes) {
             if (SNIPPET_CLASS.matcher(loaded.name()).matches()) {
-                clearOldValues(loaded.name());
+                prepare(loaded.name());
             }
         }
     }
 
-    private void clearOldValues(String className) throws ClassInstallException {
+    /** Enables assertions, and clears the old values of the variables that the class declares. */
+    private void prepare(String className) throws ClassInstallException {
         try {
-            for (Field field : findClass(className).getDeclaredFields()) {
+            Class<?> loaded = findClass(className);
+            loaded.getClassLoader().setDefaultAssertionStatus(true); // that of all classes of cells
+            for (Field field : loaded.getDeclaredFields()) {
                 Field old = isVariable(field) ? fieldOfVariable.put(field.getName(), field) : null;
                 if (old != null) {
                     old.set(null, null);
@@ -110,11 +113,11 @@ final class CellControl extends DirectExecutionControl {
     }
 
     /** Runs a task on the calling thread like a snippet: {@link #interrupt} ends it. */
-    void run(Callable<?> task) throws Exception {
+    <T> T run(Callable<T> task) throws Exception {
         begin();
         boolean stopped = false;
         try {
-            task.call();
+            return task.call();
         } catch (StopRequest e) {
             stopped = true;
             throw e;

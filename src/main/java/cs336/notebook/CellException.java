@@ -8,11 +8,6 @@ import java.util.stream.Stream;
 public abstract sealed class CellException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    /**
-     * The characters of a line in a cell at a window of 1280 pixels. JupyterLab breaks longer lines inside of words.
-     */
-    private static final int WIDTH = 105;
-
     private static final String CODE = "    "; // in front of code and of stack frames
 
     private final int line;
@@ -27,14 +22,17 @@ public abstract sealed class CellException extends Exception {
                 .toList();
     }
 
-    /** Returns the lines of a text that is broken at spaces. A word that fits into no line ends this. */
+    /**
+     * Returns the lines of a text that is broken at spaces, because JupyterLab breaks longer lines inside of words. A
+     * word that fits into no line ends this.
+     */
     private static Stream<String> wrapped(String text) {
         List<String> lines = new ArrayList<>();
         String rest = text;
-        while (rest.length() > WIDTH) {
-            int space = rest.lastIndexOf(' ', WIDTH);
+        while (rest.length() > JavaKernel.MOST_COLUMNS) {
+            int space = rest.lastIndexOf(' ', JavaKernel.MOST_COLUMNS);
             int next = rest.indexOf(' ', space + 1);
-            boolean fits = (next < 0 ? rest.length() : next) - space <= WIDTH;
+            boolean fits = (next < 0 ? rest.length() : next) - space <= JavaKernel.MOST_COLUMNS;
             if (!fits || rest.substring(0, Math.max(space, 0)).isBlank()) {
                 break;
             }

@@ -7,6 +7,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import javax.lang.model.SourceVersion;
 import jdk.jshell.SourceCodeAnalysis;
@@ -20,6 +21,10 @@ final class CodeInsight {
     private static final Set<String> OF_EVERY_OBJECT =
             Set.of("equals", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait");
 
+    /** The begin of a line, up to a position inside of a string. */
+    private static final Pattern IN_STRING = Pattern.compile(
+            "(?:[^\"'/]|/(?!/)|'(?:\\\\.|[^'\\\\])*'|\"(?:\\\\.|[^\"\\\\])*\")*+\"(?:\\\\.|[^\"\\\\])*");
+
     private final SourceCodeAnalysis analysis;
     private final SourceDocs sources;
 
@@ -29,9 +34,12 @@ final class CodeInsight {
         this.sources = sources;
     }
 
-    /** Returns completions at {@code position}, expressions of the expected type first. */
+    /** Returns completions at {@code position}, expressions of the expected type first; none inside of a string. */
     ReplacementOptions complete(String cell, int position) {
         String before = cell.substring(0, position);
+        if (IN_STRING.matcher(before.substring(before.lastIndexOf('\n') + 1)).matches()) {
+            return new ReplacementOptions(List.of(), position, position);
+        }
         ReplacementOptions options = suggest(before, 0);
         if (options.getReplacements().isEmpty()) {
             // JShell may find nothing if a declaration precedes the last snippet.

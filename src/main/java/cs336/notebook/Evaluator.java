@@ -1,7 +1,9 @@
 package cs336.notebook;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -21,6 +23,7 @@ import jdk.jshell.SourceCodeAnalysis.Completeness;
 import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
 import jdk.jshell.SourceCodeAnalysis.SnippetWrapper;
 import jdk.jshell.UnresolvedReferenceException;
+import jdk.jshell.VarSnippet;
 import jdk.jshell.execution.DirectExecutionControl;
 import jdk.jshell.spi.ExecutionControl;
 import jdk.jshell.spi.ExecutionControlProvider;
@@ -36,13 +39,15 @@ public final class Evaluator implements AutoCloseable {
     private static final Pattern BLANK_OR_COMMENT =
             Pattern.compile("(?:\\s+|//[^\\n]*(?:\\n|$)|/\\*.*?\\*/)*+", Pattern.DOTALL);
     private static final String NATIVE_FRAMES = "Exception raised from ";
+    private static final Pattern OUTER_CLASS = Pattern.compile(CellControl.SNIPPET_CLASS + "[.$]");
     private static final int MOST_FRAMES = 12;
-    private static final int MOST_LISTENER_FRAMES = 6;
 
     private final CellControl control = new CellControl();
     private final JShell shell;
     private final SourceCodeAnalysis analysis;
     private final Map<String, SnippetOrigin> originOfSnippet = new HashMap<>();
+    private final Map<String, String> lostVariables = new LinkedHashMap<>(); // by what was declared again
+    private final Map<String, Snippet> dropped = new HashMap<>(); // by class, for frames of their lambdas
     private SnippetOrigin running;
     private volatile boolean interrupted;
 
@@ -99,12 +104,19 @@ public final class Evaluator implements AutoCloseable {
         refuseSyntaxErrors(cell, number, parts);
         List<Snippet> declared = new ArrayList<>();
         Object last = null;
-        for (CellPart part : parts) {
-            if (interrupted) {
-                throw interruptedBefore(number, lineAt(cell, part.offset));
+        try {
+            for (CellPart part : parts) {
+                if (interrupted) {
+                    throw interruptedBefore(number, lineAt(cell, part.offset));
+                }
+                last = null; // lets the garbage collector free it while the next part runs
+                last = run(cell, number, part, declared);
             }
-            last = null; // lets the garbage collector free it while the next part runs
-            last = run(cell, number, part, declared);
+        } finally {
+            lostVariables.forEach((name, cause) -> System.err.println(name + " has lost its value, because " + cause
+                    + ", which its declaration uses, was declared again. Run the cell that declares " + name
+                    + " again."));
+            lostVariables.clear();
         }
         refuseUnresolved(cell, number, declared);
         return last;
@@ -121,20 +133,29 @@ public final class Evaluator implements AutoCloseable {
      *
      * @throws CellException if the task throws or is interrupted
      */
-    void run(Callable<?> task) throws CellException {
+    <T> T run(Callable<T> task) throws CellException {
         interrupted = false;
         control.beginCell();
         try {
-            control.run(task);
+            return control.run(task);
         } catch (StopRequest | InterruptedException e) {
             throw new CellException.Interrupted(0, List.of("interrupted"));
         } catch (Exception | Error e) {
-            List<String> report = new ArrayList<>(List.of(e.toString()));
-            for (int i = 0; i < Math.min(MOST_LISTENER_FRAMES, e.getStackTrace().length); i++) {
-                report.add("    at " + e.getStackTrace()[i]);
-            }
-            throw new CellException.ExceptionThrown(e.getClass().getName(), String.valueOf(e.getMessage()), 0, report);
+            throw thrown(e);
         }
+    }
+
+    /** Returns the failure of a task that threw an exception, whose frames JShell has not translated. */
+    CellException thrown(Throwable exception) {
+        Optional<String> where = Arrays.stream(exception.getStackTrace())
+                .flatMap(frame -> nameOf(frame).stream())
+                .findFirst();
+        String message = exception.getMessage() == null ? "" : cleaned(exception.getMessage());
+        return new CellException.ExceptionThrown(
+                className(exception),
+                message,
+                0,
+                report(exception, where.map(place -> place + ": ").orElse("")));
     }
 
     private boolean isVariable(String name) {
@@ -196,7 +217,16 @@ public final class Evaluator implements AutoCloseable {
         for (SnippetEvent event : shell.eval(part.source)) {
             Snippet snippet = event.snippet();
             if (event.causeSnippet() != null) {
+                if (snippet instanceof VarSnippet variable
+                        && event.isSignatureChange()
+                        && event.status().isActive()
+                        && event.causeSnippet() instanceof DeclarationSnippet cause) {
+                    lostVariables.put(variable.name(), cause.name());
+                }
                 continue;
+            }
+            if (snippet instanceof VarSnippet variable) {
+                lostVariables.remove(variable.name());
             }
             originOfSnippet.put(snippet.id(), running);
             if (event.status() == Snippet.Status.REJECTED) {
@@ -210,6 +240,7 @@ public final class Evaluator implements AutoCloseable {
             }
             value = control.takeValue();
             if (snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND) {
+                wrapper(snippet).ifPresent(wrapper -> dropped.put(wrapper.fullClassName(), snippet));
                 shell.drop(snippet);
                 declared.remove(snippet);
             }
@@ -343,15 +374,18 @@ public final class Evaluator implements AutoCloseable {
             frames(exception).stream().filter(frame -> frame.contains("cell [")).forEach(report::add);
             return new CellException.Interrupted(line, report);
         }
+        String where = line == 0 ? "" : "cell [" + number + "], line " + line + ": ";
+        String message = exception.getMessage() == null ? "" : cleaned(exception.getMessage());
+        return new CellException.ExceptionThrown(className(exception), message, line, report(exception, where));
+    }
+
+    private List<String> report(Throwable exception, String where) {
         List<String> report = new ArrayList<>();
         for (Throwable cause = exception; cause != null; cause = cause.getCause()) {
-            boolean first = cause == exception;
-            String where = line == 0 ? "" : "cell [" + number + "], line " + line + ": ";
-            report.add((first ? where : "caused by ") + describe(cause));
+            report.add((cause == exception ? where : "caused by ") + describe(cause));
             report.addAll(frames(cause));
         }
-        String message = exception.getMessage() == null ? "" : withoutNativeFrames(exception.getMessage());
-        return new CellException.ExceptionThrown(className(exception), message, line, report);
+        return report;
     }
 
     private static String className(Throwable exception) {
@@ -361,28 +395,41 @@ public final class Evaluator implements AutoCloseable {
     }
 
     private static String describe(Throwable exception) {
-        String name = className(exception).replaceFirst("^REPL\\.\\$JShell\\$\\w+\\$", "");
-        return exception.getMessage() == null ? name : name + ": " + withoutNativeFrames(exception.getMessage());
+        String name = cleaned(className(exception));
+        return exception.getMessage() == null ? name : name + ": " + cleaned(exception.getMessage());
     }
 
-    /** Returns a message without the C++ frames that libtorch appends. */
-    private static String withoutNativeFrames(String message) {
+    /**
+     * Returns a message without the C++ frames that libtorch appends, and without the classes in which JShell nests
+     * those of cells.
+     */
+    private static String cleaned(String message) {
         int frames = message.indexOf(NATIVE_FRAMES);
-        return frames < 0 ? message : message.substring(0, frames).stripTrailing();
+        String ours = frames < 0 ? message : message.substring(0, frames).stripTrailing();
+        return OUTER_CLASS.matcher(ours).replaceAll("");
     }
 
     /** Returns the frames down to the cell. The frames below belong to JShell and the kernel. */
     private List<String> frames(Throwable exception) {
         List<String> frames = new ArrayList<>();
+        Map<StackTraceElement, Optional<String>> known = new HashMap<>(); // of deep recursions
         int keep = 0;
         for (StackTraceElement frame : exception.getStackTrace()) {
+            if (frame.getClassName().contains("$Lambda")) {
+                continue; // calls the lambda, whose own frame precedes
+            }
             SnippetOrigin origin = originOf(frame);
-            if (origin == null) {
+            String where = origin != null
+                    ? origin.place(frame.getLineNumber())
+                    : known.computeIfAbsent(frame, this::nameOf).orElse("");
+            if (where.isEmpty()) {
                 frames.add("    at " + frame);
             } else {
-                String where = origin.place(frame.getLineNumber());
-                String method = frame.getMethodName().startsWith("lambda$") ? "a lambda" : frame.getMethodName();
-                String name = frame.getClassName().isEmpty() ? method : frame.getClassName() + "." + method;
+                String method = frame.getMethodName().startsWith("lambda$")
+                        ? "a lambda"
+                        : frame.getMethodName().replace("do_it$", "");
+                String type = frame.getClassName().replaceFirst("^" + CellControl.SNIPPET_CLASS + "[$]?", "");
+                String name = type.isEmpty() ? method : type + "." + method;
                 frames.add("    at " + (name.isEmpty() ? where : name + " (" + where + ")"));
                 keep = frames.size();
             }
@@ -409,6 +456,7 @@ public final class Evaluator implements AutoCloseable {
                         .map(w -> w.fullClassName().equals(generated.group()))
                         .orElse(false))
                 .findFirst()
+                .or(() -> Optional.ofNullable(dropped.get(generated.group())))
                 .map(snippet -> {
                     SnippetOrigin origin = originOfSnippet.getOrDefault(snippet.id(), running);
                     SnippetWrapper wrapper = wrapper(snippet).orElseThrow();

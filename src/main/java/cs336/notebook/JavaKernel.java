@@ -43,8 +43,6 @@ public final class JavaKernel extends BaseKernel {
     /** The number of characters per line of a cell in a window of 1280 pixels. */
     static final int MOST_COLUMNS = 100;
 
-    private static final String CODE_INDENT = "    ";
-
     private static volatile JavaKernel current;
 
     private final Evaluator evaluator;
@@ -215,20 +213,21 @@ public final class JavaKernel extends BaseKernel {
         CellOutput.Redirection redirection = output.redirect();
         try {
             HostLoad.warnOnce(warning -> System.out.println(warning));
-            Object value = evaluator.eval(cell, number);
-            Magics.stop();
+            Object value;
+            try {
+                value = evaluator.eval(cell, number);
+            } finally {
+                Magics.stop();
+            }
             if (value == null) {
                 return null;
             }
-            return value instanceof DisplayData data ? data : getRenderer().render(value);
+            // Rendering calls toString of the value, which may throw or take long.
+            return value instanceof DisplayData data
+                    ? data
+                    : evaluator.run(() -> getRenderer().render(value));
         } catch (RuntimeException | Error e) {
-            // Rendering calls toString of the value, which may throw; the kernel must survive.
-            List<String> report = new ArrayList<>(List.of(e.toString()));
-            for (int i = 0; i < Math.min(6, e.getStackTrace().length); i++) {
-                report.add("    at " + e.getStackTrace()[i]);
-            }
-            String message = e.getMessage() == null ? "" : e.getMessage();
-            throw new CellException.ExceptionThrown(e.getClass().getName(), message, 0, report);
+            throw evaluator.thrown(e); // the kernel must survive
         } finally {
             NativeOutput.flush();
             redirection.close();
@@ -290,30 +289,10 @@ public final class JavaKernel extends BaseKernel {
     public List<String> formatError(Exception e) {
         List<String> report = e instanceof CellException cell ? cell.report() : List.of(e.toString());
         List<String> lines = new ArrayList<>();
-        report.stream().flatMap(String::lines).forEach(line -> {
-            boolean first = lines.isEmpty();
-            wrapped(line).forEach(part -> lines.add(first ? errorStyler.secondary(part) : part));
-        });
+        report.stream()
+                .flatMap(String::lines)
+                .forEach(line -> lines.add(lines.isEmpty() ? errorStyler.secondary(line) : line));
         return lines;
-    }
-
-    /**
-     * Returns a line of a message in parts that fit into the cell of a narrow window, because JupyterLab breaks longer
-     * lines inside of words. Code and stack frames, which are indented, stay whole.
-     */
-    static List<String> wrapped(String line) {
-        List<String> parts = new ArrayList<>();
-        String rest = line;
-        while (rest.length() > MOST_COLUMNS && !line.startsWith(CODE_INDENT)) {
-            int space = rest.lastIndexOf(' ', MOST_COLUMNS);
-            if (space <= CODE_INDENT.length()) {
-                break;
-            }
-            parts.add(rest.substring(0, space));
-            rest = "  " + rest.substring(space + 1);
-        }
-        parts.add(rest);
-        return parts;
     }
 
     @Override
@@ -353,6 +332,11 @@ public final class JavaKernel extends BaseKernel {
         @Override
         public void flush() {
             output.drain();
+        }
+
+        @Override
+        public List<String> report(Throwable error) {
+            return evaluator.thrown(error).report();
         }
 
         @Override

@@ -23,6 +23,7 @@ import jdk.jshell.SourceCodeAnalysis.CompletionInfo;
 public final class Magics {
     private static final Pattern MAGIC = Pattern.compile("(%%?)([a-zA-Z]\\w*)\\s*(.*)");
     private static final Pattern COMMAND = Pattern.compile("!\\s*([\\w~./-]+)(.*)");
+    private static final Pattern HELP = Pattern.compile("\\?{1,2}\\s*[\\w.]+|[\\w.]+\\s*\\?{1,2}");
     private static final String CALL = "cs336.notebook.Magics.";
     private static final double NANOS = 1e9;
     private static final double MILLIS = 1e3;
@@ -59,7 +60,7 @@ public final class Magics {
      */
     static String translate(String cell, int number, SourceCodeAnalysis analysis, Predicate<String> isVariable)
             throws CellException {
-        if (!cell.contains("%") && !cell.contains("!")) {
+        if (!cell.contains("%") && !cell.contains("!") && !cell.contains("?")) {
             return cell;
         }
         Predicate<String> isKnown = name -> isVariable.test(name)
@@ -103,6 +104,9 @@ public final class Magics {
             return isJava
                     ? lines[i]
                     : CALL + "shell(" + literal(line.substring(1).strip()) + ");";
+        }
+        if (i == lines.length - 1 && HELP.matcher(line).matches()) {
+            throw place.error("\"" + line + "\" is not Java; Shift-Tab on a name shows its documentation");
         }
         Matcher magic = MAGIC.matcher(line);
         if (!magic.matches()) {

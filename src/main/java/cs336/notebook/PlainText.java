@@ -1,12 +1,20 @@
 package cs336.notebook;
 
 import java.lang.reflect.Array;
+import java.lang.reflect.InaccessibleObjectException;
+import java.lang.reflect.RecordComponent;
 import java.util.Collection;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.StringJoiner;
+import java.util.stream.BaseStream;
 import java.util.stream.IntStream;
+import org.bytedeco.pytorch.Tensor;
 
-/** The text form of values: arrays as their elements, long collections truncated. */
+/** The text form of values: arrays and records as their elements, long collections truncated. */
 final class PlainText {
     private static final int MOST_ELEMENTS = 100;
     private static final int MOST_CHARS = 4000;
@@ -37,9 +45,49 @@ final class PlainText {
                     .mapToObj(i -> Array.get(value, i))
                     .iterator();
             append(elements, length, "[", "]", level, text);
+        } else if (value instanceof Optional<?> optional && optional.isPresent()) {
+            append(List.of(optional.get()).iterator(), 1, "Optional[", "]", level, text);
+        } else if (value instanceof Tensor tensor) {
+            text.append(TensorSummary.headOf(tensor));
+        } else if (value instanceof BaseStream<?, ?>) {
+            text.append(value).append(", a stream: toArray() returns its elements");
+        } else if (value instanceof Record fields && isGenerated(fields)) {
+            append(fields, level, text);
         } else {
             text.append(value);
         }
+    }
+
+    /** Returns whether a record has the {@code toString} that every record has. */
+    private static boolean isGenerated(Record fields) {
+        var generated = new StringJoiner(", ", fields.getClass().getSimpleName() + "[", "]");
+        components(fields).forEach((name, value) -> generated.add(name + "=" + value));
+        return generated.toString().equals(fields.toString());
+    }
+
+    /** Returns the components of a record by name; none if they cannot be read. */
+    private static Map<String, Object> components(Record fields) {
+        Map<String, Object> components = new LinkedHashMap<>();
+        try {
+            for (RecordComponent component : fields.getClass().getRecordComponents()) {
+                component.getAccessor().setAccessible(true);
+                components.put(component.getName(), component.getAccessor().invoke(fields));
+            }
+            return components;
+        } catch (ReflectiveOperationException | InaccessibleObjectException e) {
+            return Map.of();
+        }
+    }
+
+    private static void append(Record fields, int level, StringBuilder text) {
+        text.append(fields.getClass().getSimpleName()).append('[');
+        String between = "";
+        for (Map.Entry<String, Object> component : components(fields).entrySet()) {
+            text.append(between).append(component.getKey()).append('=');
+            append(component.getValue(), level + 1, text);
+            between = ", ";
+        }
+        text.append(']');
     }
 
     private static void append(

@@ -34,6 +34,23 @@ final class TensorSummary {
     private TensorSummary() {}
 
     static String of(Tensor tensor) {
+        try (MemoryScope scope = MemoryScope.open()) {
+            var text = new StringBuilder(headOf(tensor));
+            if (!tensor.isNull()
+                    && tensor.defined()
+                    && tensor.numel() > 0
+                    && !tensor.is_complex()
+                    && !tensor.is_sparse()
+                    && !tensor.is_meta()) {
+                appendRange(tensor.detach(), text);
+                appendValues(tensor.detach(), text);
+            }
+            return text.toString();
+        }
+    }
+
+    /** Returns dtype, shape and device. */
+    static String headOf(Tensor tensor) {
         if (tensor.isNull()) {
             return "Tensor, closed";
         }
@@ -41,15 +58,8 @@ final class TensorSummary {
             return "Tensor, undefined";
         }
         try (MemoryScope scope = MemoryScope.open()) {
-            var text = new StringBuilder("Tensor ");
-            text.append(dtype(tensor)).append(' ').append(Arrays.toString(Tensors.shape(tensor)));
-            text.append(" on ").append(tensor.device().str().getString());
-            text.append(tensor.requires_grad() ? ", requires grad" : "");
-            if (tensor.numel() > 0 && !tensor.is_complex() && !tensor.is_sparse() && !tensor.is_meta()) {
-                appendRange(tensor.detach(), text);
-                appendValues(tensor.detach(), text);
-            }
-            return text.toString();
+            return "Tensor " + dtype(tensor) + " " + Arrays.toString(Tensors.shape(tensor)) + " on "
+                    + tensor.device().str().getString() + (tensor.requires_grad() ? ", requires grad" : "");
         }
     }
 

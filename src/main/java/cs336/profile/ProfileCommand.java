@@ -246,7 +246,7 @@ public final class ProfileCommand extends LabCommand {
         for (String kind : List.of("operators", "kernels")) {
             Path table = folder.resolve(kind + ".txt");
             if (Files.exists(table)) {
-                out().println("\nfirst " + kind + " of " + folder.getFileName() + ":");
+                out().println("\n" + kind + " of " + folder.getFileName() + " with the most time:");
                 try (Stream<String> lines = Files.lines(table)) {
                     lines.limit(1 + MOST_ROWS).forEach(out()::println);
                 }

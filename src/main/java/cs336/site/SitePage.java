@@ -29,10 +29,10 @@ record SitePage(String name, String html) {
         return title.find() ? title.group(1).strip() : name;
     }
 
-    /** Returns the first paragraph as HTML text without tags. */
+    /** Returns the first paragraph as HTML text without tags, with squares as in print. */
     String summary() {
         Matcher paragraph = FIRST_TEXT.matcher(html);
-        return paragraph.find() ? plain(paragraph.group(1)) : "";
+        return paragraph.find() ? plain(paragraph.group(1)).replace("^2", "²") : "";
     }
 
     /** Returns the first large image as a {@code data:} URL; empty if there is none. */

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class CodeInsightTest {
     private static Evaluator evaluator;
@@ -51,6 +52,19 @@ class CodeInsightTest {
         ReplacementOptions options = insight.complete(cell, cell.length());
         assertEquals(List.of("valueOf("), options.getReplacements());
         assertEquals(cell.indexOf("val"), options.getSourceStart());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"Path.of(\"figures/", "String s = \"Files.", "char c = '\"'; String s = \"a \\\" gre"})
+    void nothingIsCompletedInsideOfAString(String cell) {
+        assertEquals(List.of(), insight.complete(cell, cell.length()).getReplacements());
+    }
+
+    @ParameterizedTest
+    @ValueSource(
+            strings = {"\"a\".toUpp", "String s = \"a \\\"\" + gre", "char c = '\"';\ngre", "String s = '\"' + gre"})
+    void namesAfterAStringAreCompleted(String cell) {
+        assertEquals(1, insight.complete(cell, cell.length()).getReplacements().size());
     }
 
     @Test

@@ -10,12 +10,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.AttackCount;
 import cs336.compile.trace.SourceLine;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
 import java.lang.ref.WeakReference;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
+import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -199,7 +203,9 @@ public class EvaluatorTest {
         List<String> text = error.report().stream()
                 .takeWhile(line -> !line.startsWith("    "))
                 .toList();
-        assertTrue(text.size() > 1 && text.stream().allMatch(line -> line.length() <= 105), text.toString());
+        assertTrue(
+                text.size() > 1 && text.stream().allMatch(line -> line.length() <= JavaKernel.MOST_COLUMNS),
+                text.toString());
         assertEquals(
                 "cell [7], line 1: java.lang.IllegalStateException: " + message,
                 text.stream().map(String::strip).collect(Collectors.joining(" ")));
@@ -289,6 +295,66 @@ public class EvaluatorTest {
         assertTrue(
                 error.report().stream().noneMatch(l -> l.contains("jshell") || l.contains("reflect")),
                 error.report().toString());
+    }
+
+    @Test
+    void messagesNameClassesOfCellsAsTheReaderDoes() throws CellException {
+        evaluator.eval("enum Colour { RED }", 3);
+        var error = fails(CellException.ExceptionThrown.class, "Colour.valueOf(\"BLUE\")");
+        assertEquals("No enum constant Colour.BLUE", error.getMessage());
+        assertEquals(
+                "cell [7], line 1: java.lang.IllegalArgumentException: No enum constant Colour.BLUE",
+                error.report().get(0));
+    }
+
+    @Test
+    void assertionsOfACellAreChecked() {
+        var error = fails(CellException.ExceptionThrown.class, "int two = 2;\nassert two < 1 : \"too large\";");
+        assertEquals(
+                "cell [7], line 2: java.lang.AssertionError: too large",
+                error.report().get(0));
+        fails(
+                CellException.ExceptionThrown.class,
+                "class Asserting {\n    int n() {\n        assert false;\n        return 1;\n    }\n}\nnew Asserting().n()");
+    }
+
+    @Test
+    void variablesThatLoseTheirValuesAreNamed() throws CellException {
+        evaluator.eval("class Again { int n = 1; }\nAgain again = new Again();\nvar alsoAgain = new Again();", 3);
+        String notice = " has lost its value, because Again, which its declaration uses, was declared again."
+                + " Run the cell that declares ";
+        assertEquals(
+                "again" + notice + "again again.\nalsoAgain" + notice + "alsoAgain again.\n",
+                printedError("class Again { int n = 2; }"));
+        assertEquals("", printedError("class Again { int n = 3; }\nAgain again = new Again();\nagain.n"));
+        assertEquals("", printedError("class Other { int n = 3; }"));
+        assertEquals("", printedError("String changed = \"\";\nint changed = 1;"));
+    }
+
+    private static String printedError(String cell) throws CellException {
+        PrintStream before = System.err;
+        var printed = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        try {
+            evaluator.eval(cell, 7);
+        } finally {
+            System.setErr(before);
+        }
+        return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    @Test
+    void exceptionsBetweenCellsShowTheFramesInCells() throws CellException {
+        evaluator.eval("int third(int[] all) {\n    return all[2];\n}", 3);
+        Callable<?> later = (Callable<?>)
+                evaluator.eval("(java.util.concurrent.Callable<Integer>) () ->\n    third(new int[0])", 4);
+        var error = assertThrows(CellException.ExceptionThrown.class, () -> evaluator.run(later));
+        assertEquals(
+                List.of(
+                        "cell [3], line 2: java.lang.ArrayIndexOutOfBoundsException: Index 2 out of bounds for length 0",
+                        "    at third (cell [3], line 2)",
+                        "    at a lambda (cell [4], line 2)"),
+                error.report());
     }
 
     @Test
@@ -392,6 +458,7 @@ public class EvaluatorTest {
                 "int i = 0;\nsynchronized (this_) { this_.wait(); }",
                 "int i = 0;\nwhile (true) try { i++; } catch (Exception e) { }",
                 "int i = 0;\nStream.iterate(1, n -> n + 1).filter(n -> n < 0).findFirst();",
+                "int i = 0;\nRunnable task = () -> { while (true) { i++; } }; task.run();",
                 "int i = 0;\njava.math.BigInteger.TWO.pow(1 << 28).nextProbablePrime();"
             })
     void interruptStopsACell(String cell) throws Exception {
@@ -404,6 +471,8 @@ public class EvaluatorTest {
         interrupter.join();
         assertEquals(2, error.line(), error.report().toString());
         assertEquals("interrupted", error.report().get(0));
+        assertFalse(
+                error.report().toString().contains("$Lambda"), error.report().toString());
         assertEquals(3, eval("1 + 2"));
     }
 

@@ -75,10 +75,18 @@ class MagicsTest {
                 "!new int[] {1}.equals(null)|true|''",
                 "!List.of().isEmpty()|false|''",
                 "int m = 7#    %4;#m|3|''",
+                "boolean g = 2 > 1;#g ?#1 : 2|1|''",
                 "String t = \"\"\"#  x;#  %time#  \"\"\";#t.strip()|x;$%time|''",
             })
     void linesThatAreNotJava(String cell, String value, String printed) throws CellException {
         assertEquals(Map.entry(value.replace('$', '\n'), printed.replace('$', '\n')), run(cell.replace('#', '\n')));
+    }
+
+    @Test
+    void timeOfACellThatFailsIsShownBelowThatCell() throws CellException {
+        assertThrows(CellException.ExceptionThrown.class, () -> run("%%time\nthrow new IllegalStateException();"));
+        assertEquals("wall time T, CPU time T\n", PRINTED.toString().replaceAll("[\\d.]+(e[+-]\\d+)? m?s", "T"));
+        assertEquals("", run("1").getValue());
     }
 
     @Test
@@ -104,7 +112,9 @@ class MagicsTest {
                 "int x = 1;#%matplotlib inline|line 2: the magic %matplotlib does not exist here; figures are shown without it",
                 "%%nothing|line 1: the magic %%nothing does not exist here; available are %time, %%time, %classpath and !COMMAND",
                 "%time|line 1: %time needs a statement",
-                "%classpath|line 1: %classpath needs a jar or a folder"
+                "%classpath|line 1: %classpath needs a jar or a folder",
+                "int x = 1;#?Tensor|line 2: \"?Tensor\" is not Java; Shift-Tab on a name shows its documentation",
+                "torch.randn??|line 1: \"torch.randn??\" is not Java; Shift-Tab on a name shows its documentation"
             })
     void unknownMagicsNameTheAlternative(String cell, String message) {
         var error = assertThrows(CellException.CompilationFailed.class, () -> run(cell.replace('#', '\n')));

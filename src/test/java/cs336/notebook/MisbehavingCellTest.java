@@ -108,6 +108,23 @@ class MisbehavingCellTest {
     }
 
     @Test
+    void valueThatCannotBeShownIsEndedAndNamed() throws Exception {
+        Path endless = new WrittenNotebook()
+                .code(
+                        "new Object() {",
+                        "    @Override",
+                        "    public String toString() {",
+                        "        while (true) { }",
+                        "    }",
+                        "}")
+                .save(folder, "endless");
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), endless));
+        // On a busy machine, compiling may take that long.
+        assertEquals(
+                "endless, cell [1]: took longer than 2 s", failure.getMessage().replace(", line 1", ""));
+    }
+
+    @Test
     void replacedStreamsAreRestoredForTheNextCell() throws Exception {
         run(
                 1,

@@ -350,6 +350,16 @@ public class WidgetProtocolTest {
                 + " return \"fine\"; })");
         update(widget("CheckboxModel"), "value", new JsonPrimitive(true));
         assertEquals("java.io.IOException: no file", outputText());
+        String traceback = states.get(widget("OutputModel"))
+                .getAsJsonArray("outputs")
+                .get(0)
+                .getAsJsonObject()
+                .get("traceback")
+                .toString();
+        assertTrue(
+                traceback.matches("\\[\"cell \\[\\d+], line 2: java.io.IOException: no file\","
+                        + "\" {4}at a lambda \\(cell \\[\\d+], line 2\\)\"]"),
+                traceback);
         update(widget("CheckboxModel"), "value", new JsonPrimitive(false));
         assertEquals("fine", outputText());
     }

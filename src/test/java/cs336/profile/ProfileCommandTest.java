@@ -70,7 +70,7 @@ class ProfileCommandTest extends CommandTest {
         assertFalse(Files.exists(files.resolve("kernels.csv")), "no GPU was used");
         assertTrue(out.toString().contains("trace.json.gz (for ui.perfetto.dev), operators.csv, flamegraph.svg"));
         String printed = out.toString();
-        String[] operators = printed.substring(printed.indexOf("first operators"))
+        String[] operators = printed.substring(printed.indexOf("operators of d16"))
                 .split("\n\n")[0]
                 .split("\n");
         assertEquals(1 + 1 + 10, operators.length, printed);

@@ -56,7 +56,7 @@ class SiteTest {
         String image = Base64.getEncoder().encodeToString(FIGURE.getBytes());
         page(
                 "01-a",
-                "<h1 id=\"a\">A</h1><p>Why <b>warps</b> wait.</p><h2 id=\"more\">More</h2><p>occupancy</p>"
+                "<h1 id=\"a\">A</h1><p>Why <b>warps</b> wait <svg aria-label=\"T^2\"><g/></svg> s.</p><h2 id=\"more\">More</h2><p>occupancy</p>"
                         + "<img alt=\"x\" src=\"data:image/svg+xml;base64," + image + "\">");
         page(
                 "02-b",
@@ -81,7 +81,7 @@ class SiteTest {
         String index = text("index.html");
         assertTrue(index.contains("href=\"writeup.html\"") && index.contains("href=\"writeup.pdf\""));
         assertTrue(index.contains("href=\"files/writeup-glossary.html\""), "glossary");
-        assertTrue(index.contains("src=\"thumbnails/01-a.svg\"") && index.contains("Why warps wait."), index);
+        assertTrue(index.contains("src=\"thumbnails/01-a.svg\"") && index.contains("Why warps wait T² s."), index);
         assertEquals(FIGURE, text("thumbnails/01-a.svg"));
         String search = text("search.js");
         assertTrue(search.contains("[\"Title of 01-a\",\"More\",\"01-a.html#more\",\"occupancy"), search);
@@ -93,7 +93,7 @@ class SiteTest {
         build();
         for (String name : List.of("index.html", "01-a.html")) {
             assertTrue(text(name).contains("lang=\"en\"") && text(name).contains("name=\"viewport\""), name);
-            assertTrue(text(name).contains("@media (max-width: 760px)"), name);
+            assertTrue(text(name).contains("@media screen and (max-width: 760px)"), name);
         }
     }
 

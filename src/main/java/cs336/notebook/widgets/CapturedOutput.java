@@ -19,7 +19,7 @@ import java.util.concurrent.Callable;
  * @param value the returned value; null if there is none
  * @param error null if the task returned
  */
-record CapturedOutput(String printed, Object value, Exception error) {
+record CapturedOutput(String printed, Object value, Throwable error) {
     static final CapturedOutput NOTHING = new CapturedOutput("", null, null);
 
     /** The number of bytes that a task may print. */
@@ -38,7 +38,7 @@ record CapturedOutput(String printed, Object value, Exception error) {
         try {
             Object value = task.call();
             return new CapturedOutput(bytes.toString(StandardCharsets.UTF_8), value, null);
-        } catch (Exception e) {
+        } catch (Exception | AssertionError | StackOverflowError e) {
             return new CapturedOutput(bytes.toString(StandardCharsets.UTF_8), null, e);
         } finally {
             System.setOut(out);
@@ -46,8 +46,12 @@ record CapturedOutput(String printed, Object value, Exception error) {
         }
     }
 
-    /** Returns the outputs in the format of notebook files. */
-    JsonArray outputs(Renderer renderer) {
+    /**
+     * Returns the outputs in the format of notebook files.
+     *
+     * @param host describes the exception
+     */
+    JsonArray outputs(Renderer renderer, WidgetHost host) {
         var outputs = new JsonArray();
         if (!printed.isEmpty()) {
             var stream = new JsonObject();
@@ -70,7 +74,7 @@ record CapturedOutput(String printed, Object value, Exception error) {
             failure.addProperty("ename", error.getClass().getName());
             failure.addProperty("evalue", String.valueOf(error.getMessage()));
             var lines = new JsonArray();
-            lines.add(error.toString());
+            host.report(error).forEach(lines::add);
             failure.add("traceback", lines);
             outputs.add(failure);
         }

@@ -112,8 +112,11 @@ public final class Interaction implements AutoCloseable {
         this.result = result;
         first = selected();
         CapturedOutput output = CapturedOutput.of(result);
-        if (output.error() != null) {
-            throw output.error();
+        if (output.error() instanceof Error error) {
+            throw error;
+        }
+        if (output.error() instanceof Exception exception) {
+            throw exception;
         }
         computed.put(first, output);
         complete = combinations() <= MOST_COMBINATIONS && computeAll();

@@ -36,7 +36,7 @@ public final class OutputArea extends Widget {
     }
 
     private JsonArray outputs(WidgetComms shown) {
-        return shown == null ? new JsonArray() : output.outputs(shown.renderer());
+        return shown == null ? new JsonArray() : output.outputs(shown.renderer(), shown.host());
     }
 
     @Override

@@ -172,6 +172,21 @@ class InteractionTest {
     }
 
     @Test
+    void failureForOtherValuesIsTheirResult() throws Exception {
+        Interaction shown = interact(slider("n", 0, 2, 1), n -> switch (n) {
+            case 0 -> "fine";
+            case 1 -> throw new StackOverflowError("deep");
+            default -> throw new AssertionError("wrong");
+        });
+        assertEquals(
+                List.of(
+                        "<pre>fine</pre>\n",
+                        "<pre>java.lang.StackOverflowError: deep</pre>\n",
+                        "<pre>java.lang.AssertionError: wrong</pre>\n"),
+                results(html(shown)));
+    }
+
+    @Test
     void scriptCannotBeEndedByAResult() throws Exception {
         DisplayData data = new DisplayData("text");
         data.putHTML("</script><b>bold</b>");
