@@ -12,11 +12,13 @@ import cs336.torch.MemoryScope;
 import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.GradMode;
@@ -68,14 +70,22 @@ public final class Compiled implements AutoCloseable {
     private final List<Tensor> parameters;
     private final boolean keepsAttention;
     private final boolean graphed;
+    private final boolean fallsBack;
+    private final Set<Guard> unrecordable = new HashSet<>();
     private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
     private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
 
-    private Compiled(TensorFunction function, List<Tensor> parameters, boolean keepsAttention, boolean graphed) {
+    private Compiled(
+            TensorFunction function,
+            List<Tensor> parameters,
+            boolean keepsAttention,
+            boolean graphed,
+            boolean fallsBack) {
         this.function = function;
         this.parameters = List.copyOf(parameters);
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
+        this.fallsBack = fallsBack;
     }
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
@@ -90,7 +100,7 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters, false, false);
+        return new Compiled(function, parameters, false, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -103,7 +113,7 @@ public final class Compiled implements AutoCloseable {
      * that has a kernel for it.
      */
     public Compiled keepAttention() {
-        return new Compiled(function, parameters, true, graphed);
+        return new Compiled(function, parameters, true, graphed, fallsBack);
     }
 
     /**
@@ -111,7 +121,15 @@ public final class Compiled implements AutoCloseable {
      * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
-        return new Compiled(function, parameters, keepsAttention, true);
+        return new Compiled(function, parameters, keepsAttention, true, fallsBack);
+    }
+
+    /**
+     * Returns a version that calls the function itself with inputs for which it cannot be recorded. The first of these
+     * calls begins a recording and then calls the function again, so it must not write to its inputs.
+     */
+    public Compiled orPlain() {
+        return new Compiled(function, parameters, keepsAttention, graphed, true);
     }
 
     /**
@@ -119,7 +137,7 @@ public final class Compiled implements AutoCloseable {
      * differentiable once. A call inside of a function that is being recorded becomes a part of that recording.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
-     * @throws UnrecordableException if the function reads elements of tensors on the host
+     * @throws UnrecordableException if the function reads elements of tensors on the host, unless {@link #orPlain}
      * @throws IllegalArgumentException if there is no input, or one is null, undefined or not dense
      * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter
      */
@@ -129,7 +147,19 @@ public final class Compiled implements AutoCloseable {
             return function.apply(inputs);
         }
         Guard guard = guard(inputs);
-        return guard.trainable().contains(true) ? applyWithGradients(guard, inputs) : applyPlain(guard, inputs);
+        if (!unrecordable.contains(guard)) {
+            try {
+                return guard.trainable().contains(true) ? applyWithGradients(guard, inputs) : applyPlain(guard, inputs);
+            } catch (UnrecordableException e) {
+                if (!fallsBack) {
+                    throw e;
+                }
+                unrecordable.add(guard);
+            }
+        }
+        try (var scope = MemoryScope.open()) {
+            return escaped(scope, function.apply(inputs));
+        }
     }
 
     private Tensor[] applyPlain(Guard guard, Tensor... inputs) {

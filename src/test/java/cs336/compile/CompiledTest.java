@@ -18,6 +18,7 @@ import cs336.torch.Device;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -191,6 +192,24 @@ class CompiledTest extends ScopedTest {
                     message.matches("the function cannot be recorded: _local_scalar_dense reads elements of a tensor on"
                             + " the host, called at CompiledTest.java:\\d+"),
                     message);
+        }
+    }
+
+    @Test
+    void orPlainCallsAFunctionThatBranchesOnDataItself() {
+        var calls = new AtomicInteger();
+        try (var compiled = Compiled.of(in -> {
+                    calls.incrementAndGet();
+                    return new Tensor[] {in[0].sum().item_double() > 0 ? in[0].neg() : in[0].mul(in[0])};
+                })
+                .orPlain()) {
+            assertArrayEquals(new double[] {-1, -2}, Tensors.toDoubles(compiled.apply(tensor(1, 2))[0]));
+            assertArrayEquals(new double[] {1, 4}, Tensors.toDoubles(compiled.apply(tensor(-1, -2))[0]));
+            assertEquals(3, calls.get(), "only the first call tries to record");
+            Tensor leaf = tensor(3, 4).set_requires_grad(true);
+            compiled.apply(leaf)[0].sum().backward();
+            assertArrayEquals(new double[] {-1, -1}, Tensors.toDoubles(leaf.grad()));
+            assertEquals(0, compiled.recordings());
         }
     }
 
