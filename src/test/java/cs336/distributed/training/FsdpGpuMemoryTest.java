@@ -31,7 +31,7 @@ class FsdpGpuMemoryTest {
     private static final int SETTLED = 200;
     /** Allowed growth of C heap and Java heap, whose noise is as large as a leaked tensor object per step. */
     private static final double BYTES_PER_STEP = 1_000;
-    /** What NCCL loses per collective in a group of one rank, from version 2.27.3 on: its issue 1944 on GitHub. */
+    /** The bytes that NCCL 2.27.3 and later loses per collective in a group of one rank (NVIDIA/nccl#1944). */
     private static final int LOST_BY_NCCL = 160;
 
     /**

@@ -12,7 +12,7 @@ import java.util.Arrays;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Where NVRTC is found if it is not on the class path. */
+/** Tests of the search for NVRTC outside of the class path. */
 class NvrtcTest {
     private static final ClassLoader WITHOUT_JAR = ClassLoader.getPlatformClassLoader();
 
