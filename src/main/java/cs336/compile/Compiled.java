@@ -149,7 +149,9 @@ public final class Compiled implements AutoCloseable {
         Guard guard = guard(inputs);
         if (!unrecordable.contains(guard)) {
             try {
-                return guard.trainable().contains(true) ? applyWithGradients(guard, inputs) : applyPlain(guard, inputs);
+                return guard.trainable().contains(true)
+                        ? applyWithGradients(guard, inputs)
+                        : applyWithoutGradients(guard, inputs);
             } catch (UnrecordableException e) {
                 if (!fallsBack) {
                     throw e;
@@ -162,7 +164,7 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
-    private Tensor[] applyPlain(Guard guard, Tensor... inputs) {
+    private Tensor[] applyWithoutGradients(Guard guard, Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
             CompiledProgram program = programs.get(guard);
             var ofRecording = new AtomicReference<Tensor[]>();

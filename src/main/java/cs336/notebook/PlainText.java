@@ -51,18 +51,11 @@ final class PlainText {
             text.append(TensorSummary.headOf(tensor));
         } else if (value instanceof BaseStream<?, ?>) {
             text.append(value).append(", a stream: toArray() returns its elements");
-        } else if (value instanceof Record fields && isGenerated(fields)) {
+        } else if (value instanceof Record fields) {
             append(fields, level, text);
         } else {
             text.append(value);
         }
-    }
-
-    /** Returns whether a record has the {@code toString} that every record has. */
-    private static boolean isGenerated(Record fields) {
-        var generated = new StringJoiner(", ", fields.getClass().getSimpleName() + "[", "]");
-        components(fields).forEach((name, value) -> generated.add(name + "=" + value));
-        return generated.toString().equals(fields.toString());
     }
 
     /** Returns the components of a record by name; none if they cannot be read. */
@@ -79,10 +72,20 @@ final class PlainText {
         }
     }
 
+    /** Appends the components of a record, or its text if it has a {@code toString} of its own. */
     private static void append(Record fields, int level, StringBuilder text) {
-        text.append(fields.getClass().getSimpleName()).append('[');
+        Map<String, Object> components = components(fields);
+        String name = fields.getClass().getSimpleName();
+        var generated = new StringJoiner(", ", name + "[", "]");
+        components.forEach((component, value) -> generated.add(component + "=" + value));
+        String own = fields.toString();
+        if (!generated.toString().equals(own)) {
+            text.append(own);
+            return;
+        }
+        text.append(name).append('[');
         String between = "";
-        for (Map.Entry<String, Object> component : components(fields).entrySet()) {
+        for (Map.Entry<String, Object> component : components.entrySet()) {
             text.append(between).append(component.getKey()).append('=');
             append(component.getValue(), level + 1, text);
             between = ", ";
