@@ -63,6 +63,9 @@ import org.bytedeco.pytorch.global.torch;
  * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} determines which activations a step
  * keeps, with and without a recording; the recording contains the recomputation.
  *
+ * <p>Except for {@link #clip}, settings are made before the first batch; later calls throw
+ * {@link IllegalStateException}.
+ *
  * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
  * before it computes new gradients.
  */
@@ -171,6 +174,7 @@ public final class CompiledStep implements AutoCloseable {
      * @throws IllegalStateException if the step has no {@link DistributedDataParallel}, or its group does not use NCCL
      */
     public CompiledStep collectivesInGraph() {
+        requireNoPass("collectivesInGraph");
         if (ddp == null || ddp.group().backend() != CollectiveBackend.NCCL) {
             throw new IllegalStateException("collectivesInGraph() needs a DistributedDataParallel with NCCL");
         }
@@ -192,6 +196,7 @@ public final class CompiledStep implements AutoCloseable {
      * 3.
      */
     public CompiledStep warmup(int steps) {
+        requireNoPass("warmup");
         warmup = ArgumentCheck.atLeast("warmup", 1, steps);
         return this;
     }
@@ -201,6 +206,7 @@ public final class CompiledStep implements AutoCloseable {
      * {@link TransformerLM#loss}. Default: all logits are stored.
      */
     public CompiledStep lossRows(int tokens) {
+        requireNoPass("lossRows");
         lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
         return this;
     }
@@ -217,6 +223,7 @@ public final class CompiledStep implements AutoCloseable {
      * {@code grad()}.
      */
     public CompiledStep fuse() {
+        requireNoPass("fuse");
         isFused = true;
         keepsAttention = false;
         return this;
@@ -224,9 +231,16 @@ public final class CompiledStep implements AutoCloseable {
 
     /** Fuses like {@link #fuse}, but plain attention still stores its scores. */
     public CompiledStep fuseKeepingAttention() {
+        requireNoPass("fuseKeepingAttention");
         isFused = true;
         keepsAttention = true;
         return this;
+    }
+
+    private void requireNoPass(String setting) {
+        if (!shapes.isEmpty()) {
+            throw new IllegalStateException(setting + "() must be called before the first batch");
+        }
     }
 
     /**

@@ -21,6 +21,7 @@ import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 class CompiledStepTest {
     private static final TransformerConfig CONFIG = TinyConfig.create();
@@ -100,6 +101,24 @@ class CompiledStepTest {
             assertThrows(IllegalArgumentException.class, () -> step.warmup(0));
             step.close();
             assertThrows(IllegalStateException.class, () -> step.run(ids, ids));
+        }
+    }
+
+    @Test
+    void settingsAreMadeBeforeTheFirstBatch() {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(CONFIG, Device.cpu());
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
+            Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
+            step.run(ids, ids);
+            step.clip(1).run(ids, ids);
+            for (Executable setting : List.<Executable>of(
+                    step::fuse, step::fuseKeepingAttention, () -> step.lossRows(2), () -> step.warmup(1))) {
+                String message =
+                        assertThrows(IllegalStateException.class, setting).getMessage();
+                assertTrue(message.endsWith("() must be called before the first batch"), message);
+            }
         }
     }
 
