@@ -1,9 +1,9 @@
 """The PyTorch counterpart of `cs336 benchmark`: the same measurements with PyTorch on the same GPU.
 
-usage: python3 peers/transformer_step.py CSV [--size small,medium] [--context 128,512] [--dtype fp32,tf32,bf16]
+usage: python3 peers/transformer_step.py CSV [--year 2025] [--size small,medium] [--context 128,512] [--dtype fp32,tf32,bf16]
            [--mode eager,compile,reduce-overhead,max-autotune] [--pass forward,step] [--warmup 5] [--steps 10] [--rounds 1]
 
-CSV is the file that `cs336 benchmark` wrote for the 2025 model and the same batch size. Rows are added to it under the
+CSV is the file that `cs336 benchmark` wrote for the model and batch size of the same year (2025: 4 sequences, 2024: 16). Rows are added to it under the
 implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and `pytorch-max-autotune` (the modes of
 torch.compile); rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps, then each step
 is timed separately, with the GPU synchronised before and after. bf16 is autocast; AdamW is PyTorch's fused version. Rounds
@@ -30,7 +30,8 @@ SIZES = {  # d_model, d_ff, layers, heads
     "2.7B": (2560, 10240, 32, 32),
 }
 VOCAB = 10_000
-BATCH = 4
+BATCH = {2025: 4, 2024: 16}
+TIED_EMBEDDING_STD = 0.02
 
 
 class RMSNorm(nn.Module):
@@ -44,9 +45,9 @@ class RMSNorm(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    def __init__(self, d_model, heads):
+    def __init__(self, d_model, heads, rotary):
         super().__init__()
-        self.heads = heads
+        self.heads, self.rotary = heads, rotary
         self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
 
     def forward(self, x, cos, sin, mask):
@@ -56,6 +57,8 @@ class SelfAttention(nn.Module):
             return y.view(batch, positions, self.heads, -1).transpose(1, 2)
 
         def rotate(y):  # RoPE on interleaved pairs
+            if not self.rotary:
+                return y
             even, odd = y[..., 0::2], y[..., 1::2]
             return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
@@ -75,11 +78,21 @@ class SwiGLU(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
+class GELU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.w1, self.w2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        return self.w2(F.gelu(self.w1(x)))
+
+
 class Block(nn.Module):
-    def __init__(self, d_model, d_ff, heads):
+    def __init__(self, year, d_model, d_ff, heads):
         super().__init__()
         self.ln1, self.ln2 = RMSNorm(d_model), RMSNorm(d_model)
-        self.attn, self.ffn = SelfAttention(d_model, heads), SwiGLU(d_model, d_ff)
+        self.attn = SelfAttention(d_model, heads, rotary=year == 2025)
+        self.ffn = (SwiGLU if year == 2025 else GELU)(d_model, d_ff)
 
     def forward(self, x, cos, sin, mask):
         x = x + self.attn(self.ln1(x), cos, sin, mask)
@@ -87,11 +100,18 @@ class Block(nn.Module):
 
 
 class TransformerLM(nn.Module):
-    def __init__(self, d_model, d_ff, layers, heads, context):
+    """The model of cs336.basics.TransformerLM. 2024: learned positions, GELU, output head tied to the embeddings."""
+
+    def __init__(self, year, d_model, d_ff, layers, heads, context):
         super().__init__()
         self.embeddings = nn.Embedding(VOCAB, d_model)
-        self.layers = nn.ModuleList(Block(d_model, d_ff, heads) for _ in range(layers))
+        self.positions = nn.Embedding(context, d_model) if year == 2024 else None
+        self.layers = nn.ModuleList(Block(year, d_model, d_ff, heads) for _ in range(layers))
         self.norm, self.head = RMSNorm(d_model), nn.Linear(d_model, VOCAB, bias=False)
+        if year == 2024:
+            for embedding in (self.embeddings, self.positions):
+                nn.init.normal_(embedding.weight, std=TIED_EMBEDDING_STD)
+            self.head.weight = self.embeddings.weight
         width = d_model // heads
         angles = torch.outer(torch.arange(context), 10_000 ** (-torch.arange(0, width, 2) / width))
         self.register_buffer("cos", angles.cos())
@@ -100,6 +120,8 @@ class TransformerLM(nn.Module):
 
     def forward(self, ids):
         x = self.embeddings(ids)
+        if self.positions is not None:
+            x = x + self.positions(torch.arange(ids.shape[1], device=ids.device))
         for layer in self.layers:
             x = layer(x, self.cos, self.sin, self.mask)
         return self.head(self.norm(x))
@@ -152,6 +174,7 @@ def time_pass(name, model, optimizer, inputs, targets, dtype, args):
 def main():
     parser = argparse.ArgumentParser()
     storage_arguments(parser)
+    parser.add_argument("--year", type=int, choices=BATCH, default=2025)
     parser.add_argument("--size", default=",".join(SIZES))
     parser.add_argument("--context", default="128,512")
     parser.add_argument("--dtype", default="fp32")
@@ -167,14 +190,15 @@ def main():
     for size, context in itertools.product(args.size.split(","), map(int, args.context.split(","))):
         torch.manual_seed(0)
         with torch.device("cuda"):
-            model = TransformerLM(*SIZES[size], context)
-        inputs, targets = (torch.randint(VOCAB, (BATCH, context), device="cuda") for _ in range(2))
+            model = TransformerLM(args.year, *SIZES[size], context)
+        batch = BATCH[args.year]
+        inputs, targets = (torch.randint(VOCAB, (batch, context), device="cuda") for _ in range(2))
         for dtype, mode in itertools.product(args.dtype.split(","), args.mode.split(",")):
             torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
             faster = compiled(model, mode)
             for name in args.passes.split(","):
                 case = {
-                    "size": size, "year": 2025, "batch": BATCH, "context": context, "dtype": dtype, "pass": name,
+                    "size": size, "year": args.year, "batch": batch, "context": context, "dtype": dtype, "pass": name,
                     "warmup": args.warmup, "steps": args.steps, "implementation": f"pytorch-{mode}",
                 }
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
