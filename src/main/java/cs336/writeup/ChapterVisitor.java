@@ -3,8 +3,10 @@ package cs336.writeup;
 import cs336.charts.Typeface;
 import cs336.numbers.MeasuredTable;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.WrittenTable;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BiFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.commonmark.ext.gfm.tables.TableCell;
@@ -40,21 +42,29 @@ final class ChapterVisitor extends AbstractVisitor {
 
     private final ChapterFile file;
     private final MeasurementQuery numbers;
+    private final BiFunction<Integer, String, String> number;
     private final MarkdownHtml markdown;
     private final CrossReferences targets;
     private final Mentions mentions;
     private final List<String> problems;
-    private FencedCodeBlock table; // the table whose caption is being visited; otherwise null
+    private FencedCodeBlock table; // the table whose caption or rows are being visited; otherwise null
 
+    /**
+     * Creates a visitor.
+     *
+     * @param number returns the text of a reference, or reports it as a problem of its line
+     */
     ChapterVisitor(
             ChapterFile file,
             MeasurementQuery numbers,
+            BiFunction<Integer, String, String> number,
             MarkdownHtml markdown,
             CrossReferences targets,
             Mentions mentions,
             List<String> problems) {
         this.file = file;
         this.numbers = numbers;
+        this.number = number;
         this.markdown = markdown;
         this.targets = targets;
         this.mentions = mentions;
@@ -133,18 +143,47 @@ final class ChapterVisitor extends AbstractVisitor {
             return;
         }
         try {
-            MeasuredTable measured = MeasuredTable.read(block.getLiteral(), numbers);
-            requireWords(block, measured.cells().headers());
-            Node caption = markdown.parse(measured.caption());
-            if (!targets.addTable(block, measured, caption)) {
-                problem(block, "two tables have the name " + measured.name());
+            if (WrittenTable.isWritten(block.getLiteral())) {
+                addWritten(block);
+            } else {
+                addMeasured(block);
             }
-            table = block;
-            caption.accept(this);
-            table = null;
         } catch (IllegalArgumentException e) {
             problem(block, "table: " + e.getMessage());
         }
+    }
+
+    private void addMeasured(FencedCodeBlock block) {
+        MeasuredTable measured = MeasuredTable.read(block.getLiteral(), numbers);
+        requireWords(block, measured.cells().headers());
+        Node caption = markdown.parse(measured.caption());
+        add(block, new CrossReferences.TableContent(measured.name(), caption, measured.cells(), null));
+        visitPart(block, caption);
+    }
+
+    private void addWritten(FencedCodeBlock block) {
+        WrittenTable written =
+                WrittenTable.read(block.getLiteral(), (row, reference) -> number.apply(line(block) + row, reference));
+        Node caption = written.caption().isEmpty() ? null : markdown.parse(written.caption());
+        Node rows = markdown.parse(written.markdown());
+        add(block, new CrossReferences.TableContent(written.name(), caption, null, rows));
+        if (caption != null) {
+            visitPart(block, caption);
+        }
+        visitPart(block, rows);
+    }
+
+    private void add(FencedCodeBlock block, CrossReferences.TableContent described) {
+        if (!targets.addTable(block, described)) {
+            problem(block, "two tables have the name " + described.name());
+        }
+    }
+
+    /** Visits a caption or rows of a block; their line is that of the block. */
+    private void visitPart(FencedCodeBlock block, Node part) {
+        table = block;
+        part.accept(this);
+        table = null;
     }
 
     private int line(Node node) {

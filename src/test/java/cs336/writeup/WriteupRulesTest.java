@@ -52,11 +52,15 @@ class WriteupRulesTest {
 
     /** Returns the only problem of a writeup. */
     private String problem(String text) throws IOException {
+        return problem(text, 1).get(0);
+    }
+
+    private List<String> problem(String text, int expected) throws IOException {
         Path folder = folder(text);
         String message =
                 assertThrows(WriteupException.class, () -> Writeup.read(folder)).getMessage();
-        assertEquals(1, message.lines().count(), message);
-        return message.replace(folder + "/", "");
+        assertEquals(expected, message.lines().count(), message);
+        return message.replace(folder + "/", "").lines().toList();
     }
 
     private static void assertInOrder(String text, String... parts) {
@@ -183,6 +187,59 @@ class WriteupRulesTest {
                 name: NAME
                 ```
                 """.replace("NAME", name);
+    }
+
+    @Test
+    void aChapterDefinesNamesForItself() throws Exception {
+        String front = "---\ndefine:\n  ours: xl[context=128]\n---\n\n";
+        files.put("02-two.md", front + "## 2 Two\n\n{{ours : %.0f ms}}\n");
+        files.put("03-three.md", "## 3 Three\n");
+        assertTrue(html("# Title\n").contains("<p>64\u00a0ms</p>"));
+        files.put("03-three.md", "## 3 Three\n\n{{ours : %.0f ms}}\n");
+        String unknown = problem("# Title\n");
+        assertTrue(unknown.startsWith("03-three.md:3: {{ours : %.0f ms}}: no measurements in "), unknown);
+        assertTrue(unknown.endsWith("and no name \"ours\" is defined before this line"), unknown);
+        files.put("03-three.md", "## 3 Three\n");
+        files.put("02-two.md", front.replace("ours:", "xl:") + "## 2 Two\n");
+        assertEquals("02-two.md:3: xl: name \"xl\" is already defined", problem("# Title\n"));
+        files.put("02-two.md", front.replace("context=128", "size=small") + "## 2 Two\n");
+        assertTrue(problem("# Title\n").startsWith("02-two.md:3: ours: \"xl\" already has the filter size=xl"));
+        files.put("02-two.md", front.replace("define:", "machine: moon") + "## 2 Two\n");
+        assertEquals("02-two.md:2: \"machine\" is not one of define", problem("# Title\n"));
+        String cycle = "---\ndefine:\n  a: b[size=xl]\n  b: a[size=xl]\n---\n\n## 2 Two\n";
+        files.put("02-two.md", cycle);
+        assertTrue(
+                problem("# Title\n").matches("02-two.md:3: a: no measurements in .*, and no name \"b\" is defined.*"));
+    }
+
+    private static final String WRITTEN = """
+            ```table
+            | size | all-reduce |
+            |---|---|
+            for: size = small; xl
+            | **{size}** | {{timing[size={size}, context=128, implementation=plain, metric=forward] : %.0f ms}} |
+            caption: Times of [@a]
+            name: written
+            ```
+            """;
+
+    @Test
+    void aWrittenTableHasRowsAndACaption() throws Exception {
+        files.put("references.md", "## References\n\n- [a] A.\n");
+        String html = html("See [Table](#table-written).\n\n" + WRITTEN);
+        assertTrue(html.contains("<a href=\"#table-written\">Table\u00a01</a>"), html);
+        assertTrue(
+                html.matches(
+                        "(?s).*<figure id=\"table-written\" class=\"measured\"><figcaption><b>Table 1.</b> Times of"
+                                + " .*</figcaption>\\s*<table>.*<td><strong>xl</strong></td>\\s*<td>64\u00a0ms</td>.*</table>\\s*</figure>.*"));
+        String problem = problem("[@a]\n\n" + WRITTEN.replace("context=128", "context=64"), 2)
+                .get(0);
+        assertTrue(problem.startsWith("writeup.md:13: {{timing[size=small, context=64,"), problem);
+        assertEquals(
+                "writeup.md:9: table: a row must follow \"for: a = b\"",
+                problem("[@a]\n\n" + WRITTEN.replace("caption:", "for: a = b\ncaption:")));
+        assertTrue(
+                problem("[@a]\n\n" + WRITTEN.replace("all-reduce", "bucket_mb")).startsWith("writeup.md:9: header"));
     }
 
     @Test
