@@ -9,6 +9,7 @@ import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.commonmark.ext.gfm.tables.TableBlock;
 import org.commonmark.ext.gfm.tables.TableCell;
 import org.commonmark.node.AbstractVisitor;
 import org.commonmark.node.Code;
@@ -32,6 +33,8 @@ final class ChapterVisitor extends AbstractVisitor {
     private static final Pattern HEADING_NUMBER = Pattern.compile("(Appendix )?(\\d+)\\b.*");
     private static final Pattern WORK = Pattern.compile("\\[([\\w-]+)\\] ");
     private static final Pattern ADDRESS = Pattern.compile("https?://\\S+$");
+
+    private static final Pattern CAPTION = Pattern.compile("(?m)^caption: *\\S");
 
     /** A name such as {@code bucket_mb} or {@code forward-attention-softmax}. */
     private static final Pattern STORED_NAME =
@@ -127,6 +130,9 @@ final class ChapterVisitor extends AbstractVisitor {
 
     @Override
     public void visit(CustomBlock block) {
+        if (block instanceof TableBlock && table == null) {
+            problem(block, "a table must be in a block ```table with a line \"caption: …\"");
+        }
         if (block instanceof Maths.DisplayFormula formula && formula.id() != null) {
             formula.setNumber(targets.addEquation(formula.id()));
             if (formula.number() == null) {
@@ -140,6 +146,10 @@ final class ChapterVisitor extends AbstractVisitor {
     public void visit(FencedCodeBlock block) {
         if (!block.getInfo().equals("table")) {
             requireGlyphs(Typeface.MONO, block.getLiteral().replaceAll("\\s", " "), block);
+            return;
+        }
+        if (!CAPTION.matcher(block.getLiteral()).find()) {
+            problem(block, "a table must have a line \"caption: …\"");
             return;
         }
         try {
@@ -164,12 +174,10 @@ final class ChapterVisitor extends AbstractVisitor {
     private void addWritten(FencedCodeBlock block) {
         WrittenTable written =
                 WrittenTable.read(block.getLiteral(), (row, reference) -> number.apply(line(block) + row, reference));
-        Node caption = written.caption().isEmpty() ? null : markdown.parse(written.caption());
+        Node caption = markdown.parse(written.caption());
         Node rows = markdown.parse(written.markdown());
         add(block, new CrossReferences.TableContent(written.name(), caption, null, rows));
-        if (caption != null) {
-            visitPart(block, caption);
-        }
+        visitPart(block, caption);
         visitPart(block, rows);
     }
 

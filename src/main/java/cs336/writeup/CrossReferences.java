@@ -29,13 +29,13 @@ final class CrossReferences {
      * The content of a table.
      *
      * @param name name for links; may be empty
-     * @param caption parsed caption; null for a table without caption and number
+     * @param caption parsed caption
      * @param cells cells of a measured table; otherwise null
      * @param rows parsed rows of a written table; otherwise null
      */
     record TableContent(String name, Node caption, TextTable cells, Node rows) {}
 
-    /** A table with its id and number, which are null without a caption. */
+    /** A table with its id and number. */
     record NumberedTable(TableContent table, Target target) {}
 
     /** Sets the chapter to whose appendix the following elements belong; 0 for elements before the appendices. */
@@ -53,12 +53,8 @@ final class CrossReferences {
         return figures.put(address, new Target("figure-" + name, next("figure"))) == null;
     }
 
-    /** Numbers the table of this block if it has a caption; returns false if there is one of the same name already. */
+    /** Numbers the table of this block; returns false if there is one of the same name already. */
     boolean addTable(FencedCodeBlock block, TableContent table) {
-        if (table.caption() == null) {
-            tables.put(block, new NumberedTable(table, null));
-            return true;
-        }
         String number = next("table");
         var target = new Target("table-" + (table.name().isEmpty() ? number : table.name()), number);
         tables.put(block, new NumberedTable(table, target));

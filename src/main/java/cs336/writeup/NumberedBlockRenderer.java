@@ -96,10 +96,6 @@ final class NumberedBlockRenderer implements NodeRenderer {
     private void table(CrossReferences.NumberedTable numbered) {
         CrossReferences.Target target = numbered.target();
         CrossReferences.TableContent table = numbered.table();
-        if (target == null) {
-            children(table.rows());
-            return;
-        }
         String caption = markdown.render(table.caption()).strip().replaceAll("^<p>|</p>$", "");
         int rows = table.cells() != null ? table.cells().rows().size() : MarkdownHtml.rows(table.rows());
         boolean isLong = rows > MarkdownHtml.LONGEST_WHOLE_TABLE;

@@ -49,8 +49,8 @@ import java.util.List;
  * {@code ## Appendix 8}, and their tables have numbers such as A8.1.
  *
  * <p>The build fails if a reference is missing, ambiguous or malformed, if a time, size or rate has no unit, if a table
- * header is a stored name, if no text refers to a figure or cites an entry, and if a link leads nowhere. Each problem
- * is reported with its file and line.
+ * has no caption, if a table header is a stored name, if no text refers to a figure or cites an entry, and if a link
+ * leads nowhere. Each problem is reported with its file and line.
  */
 public final class Writeup {
     private final String title;

@@ -260,15 +260,36 @@ class WriteupRulesTest {
                 rows: metric
                 columns: metric
                 format: %.1f
+                caption: Peak
                 ```
                 """;
         assertEquals(
                 "writeup.md:7: header \"peak-memory\" is a stored name; write it in words: labels: peak-memory = …",
                 problem(stored.replace("%.1f", "%.1f B").replace("context=128", "context=128, metric=peak-memory")));
-        assertTrue(problem("| all-reduce | bucket_mb |\n|---|---|\n| 1 | 2 |\n").contains("\"bucket_mb\""));
+        assertTrue(problem(written("| all-reduce | bucket_mb |\n|---|---|\n| 1 | 2 |\n"))
+                .contains("\"bucket_mb\""));
         html(stored.replace("%.1f", "%.1f B\nlabels: peak-memory = peak memory")
                 .replace("context=128", "context=128, metric=peak-memory"));
-        html("| all-reduce | memory-bound kernels |\n|---|---|\n| 1 | 2 |\n");
+        html(written("| all-reduce | memory-bound kernels |\n|---|---|\n| 1 | 2 |\n"));
+    }
+
+    private static String written(String rows) {
+        return "```table\n" + rows + "caption: Numbers\n```\n";
+    }
+
+    @Test
+    void aTableNeedsACaption() throws Exception {
+        String rows = "| a |\n|---|\n| 1 |\n";
+        html(written(rows));
+        assertEquals(
+                "writeup.md:9: a table must be in a block ```table with a line \"caption: …\"",
+                problem("Text.\n\n" + rows));
+        assertEquals(
+                "writeup.md:7: a table must have a line \"caption: …\"",
+                problem(written(rows).replace("caption: Numbers\n", "")));
+        assertEquals(
+                "writeup.md:7: a table must have a line \"caption: …\"",
+                problem(table("times").replace("caption: Times\n", "caption:\n")));
     }
 
     @Test
@@ -325,8 +346,8 @@ class WriteupRulesTest {
     void longTablesContinueOnTheNextPageWithTheirHeaders() throws Exception {
         var text = new StringBuilder();
         for (int part = 0; part < 4; part++) {
-            text.append("A paragraph.\n\n| left column | right column |\n|---|---|\n");
-            text.append("| cell | 1 |\n".repeat(35)).append('\n');
+            text.append("A paragraph.\n\n```table\n| left column | right column |\n|---|---|\n");
+            text.append("| cell | 1 |\n".repeat(35)).append("caption: Numbers\n```\n\n");
             text.append("A line of text.\n\n".repeat(10));
             text.append(table("many" + part).replace("timing[implementation=plain, metric=forward]", "many"));
         }
