@@ -511,7 +511,7 @@ public final class MeasurementQuery {
             if (!Files.isRegularFile(file)) {
                 String name = file.getFileName().toString().replaceFirst("\\.csv$", "");
                 throw new IllegalArgumentException(
-                        "no measurements in " + file + ", and no name \"" + name + "\" is defined before this line");
+                        "no measurements in " + file + ", and no name \"" + name + "\" is defined so far");
             }
             known = read(file);
             tables.put(file, known);

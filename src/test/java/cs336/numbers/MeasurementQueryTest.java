@@ -109,7 +109,7 @@ class MeasurementQueryTest {
     @Test
     void aDefinitionUsesOnlyExistingNamesFilesAndColumns() {
         assertTrue(definitionFailure("first", "second[size=xl]")
-                .endsWith("second.csv, and no name \"second\" is defined before this line"));
+                .endsWith("second.csv, and no name \"second\" is defined so far"));
         numbers.define("second", "timing[size=xl]");
         assertTrue(definitionFailure("timing2", "timing[sice=xl]").startsWith("no column sice in timing.csv"));
         assertTrue(definitionFailure("second", "timing").contains("already defined"));

@@ -198,7 +198,7 @@ class WriteupRulesTest {
         files.put("03-three.md", "## 3 Three\n\n{{ours : %.0f ms}}\n");
         String unknown = problem("# Title\n");
         assertTrue(unknown.startsWith("03-three.md:3: {{ours : %.0f ms}}: no measurements in "), unknown);
-        assertTrue(unknown.endsWith("and no name \"ours\" is defined before this line"), unknown);
+        assertTrue(unknown.endsWith("and no name \"ours\" is defined so far"), unknown);
         files.put("03-three.md", "## 3 Three\n");
         files.put("02-two.md", front.replace("ours:", "xl:") + "## 2 Two\n");
         assertEquals("02-two.md:3: xl: name \"xl\" is already defined", problem("# Title\n"));
