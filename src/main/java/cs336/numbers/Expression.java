@@ -155,10 +155,25 @@ public final class Expression {
             position = close + 1;
         }
         Selection base = numbers.selectionNamed(name);
-        return base == null
-                ? new Selection(name, machine, filters)
-                : new Selection(base.problem(), machine == null ? base.machine() : machine, base.filters())
-                        .refined(filters);
+        if (base == null) {
+            return new Selection(name, machine, filters);
+        }
+        filters.forEach(
+                (column, values) -> requireNarrower(name, column, base.filters().get(column), values));
+        return new Selection(base.problem(), machine == null ? base.machine() : machine, base.filters())
+                .refined(filters);
+    }
+
+    /** Checks that a filter does not replace one of a name; it may select some of several values. */
+    private void requireNarrower(String name, String column, List<String> defined, List<String> values) {
+        boolean isNarrower = defined == null
+                || defined.size() > values.size()
+                        && values.stream()
+                                .allMatch(
+                                        value -> defined.stream().anyMatch(each -> MeasurementQuery.same(each, value)));
+        if (!isNarrower) {
+            throw error("\"" + name + "\" already has the filter " + column + "=" + String.join(", ", defined));
+        }
     }
 
     private double number() {

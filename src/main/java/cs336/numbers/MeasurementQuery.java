@@ -63,12 +63,13 @@ public final class MeasurementQuery {
         quantities = new LinkedHashMap<>();
     }
 
-    private MeasurementQuery(MeasurementQuery parent) {
+    private MeasurementQuery(
+            MeasurementQuery parent, Map<String, Selection> selections, Map<String, Quantity> quantities) {
         folder = parent.folder;
         this.parent = parent;
         tables = parent.tables;
-        selections = parent.selections;
-        quantities = parent.quantities;
+        this.selections = selections;
+        this.quantities = quantities;
     }
 
     /**
@@ -119,15 +120,20 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Defines a name for an expression: a value, or a selection that references can refine with further filters.
+     * Defines a name for an expression: a value, or a selection that references can refine with further filters. The
+     * expression may use names defined before.
      *
-     * @throws IllegalArgumentException if the expression or the name is invalid, or the name is already defined
+     * @throws IllegalArgumentException if the expression or the name is invalid, the name is already defined, or the
+     *     measurements have no such file or column
      */
     public MeasurementQuery define(String name, String expression) {
         requireNewName(name);
         Objects.requireNonNull(expression, "expression must not be null");
         if (Expression.isSelection(expression) && defined(expression.strip()) == null) {
-            selections.put(name, Expression.selection(expression, this));
+            Selection selection = Expression.selection(expression, this);
+            Table table = load(file(selection));
+            selection.filters().keySet().forEach(column -> requireColumn(table, column));
+            selections.put(name, selection);
         } else {
             quantities.put(name, quantity(expression));
         }
@@ -149,7 +155,15 @@ public final class MeasurementQuery {
      * These rows also count as used by this query.
      */
     public MeasurementQuery withOwnOrigin() {
-        return new MeasurementQuery(this);
+        return new MeasurementQuery(this, selections, quantities);
+    }
+
+    /**
+     * Returns a query of the same measurements with the names defined so far, whose further names this query does not
+     * have. Rows used through it count as used by this query.
+     */
+    public MeasurementQuery withOwnNames() {
+        return new MeasurementQuery(this, new LinkedHashMap<>(selections), new LinkedHashMap<>(quantities));
     }
 
     /**
@@ -268,10 +282,17 @@ public final class MeasurementQuery {
                 throw new IllegalArgumentException("line " + line + ", {{" + reference + "}}: " + e.getMessage(), e);
             }
         });
-        return TABLE.matcher(withNumbers).replaceAll(block -> {
-            MeasuredTable table = MeasuredTable.read(block.group(1), this);
-            return Matcher.quoteReplacement(table.cells().markdown() + "\n" + table.caption() + "\n");
-        });
+        return TABLE.matcher(withNumbers)
+                .replaceAll(block -> Matcher.quoteReplacement(tableProse(block.group(1)) + "\n"));
+    }
+
+    private String tableProse(String block) {
+        if (!WrittenTable.isWritten(block)) {
+            MeasuredTable table = MeasuredTable.read(block, this);
+            return table.cells().markdown() + "\n" + table.caption();
+        }
+        WrittenTable table = WrittenTable.read(block, (line, reference) -> text(reference == null ? "" : reference));
+        return table.markdown() + "\n" + table.caption();
     }
 
     /** Returns the value defined under a name, or null. */
@@ -488,7 +509,9 @@ public final class MeasurementQuery {
         Table known = tables.get(file);
         if (known == null) {
             if (!Files.isRegularFile(file)) {
-                throw new IllegalArgumentException("no measurements in " + file);
+                String name = file.getFileName().toString().replaceFirst("\\.csv$", "");
+                throw new IllegalArgumentException(
+                        "no measurements in " + file + ", and no name \"" + name + "\" is defined so far");
             }
             known = read(file);
             tables.put(file, known);

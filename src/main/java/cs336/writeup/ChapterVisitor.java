@@ -3,10 +3,13 @@ package cs336.writeup;
 import cs336.charts.Typeface;
 import cs336.numbers.MeasuredTable;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.WrittenTable;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BiFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.commonmark.ext.gfm.tables.TableBlock;
 import org.commonmark.ext.gfm.tables.TableCell;
 import org.commonmark.node.AbstractVisitor;
 import org.commonmark.node.Code;
@@ -31,6 +34,8 @@ final class ChapterVisitor extends AbstractVisitor {
     private static final Pattern WORK = Pattern.compile("\\[([\\w-]+)\\] ");
     private static final Pattern ADDRESS = Pattern.compile("https?://\\S+$");
 
+    private static final Pattern CAPTION = Pattern.compile("(?m)^caption: *\\S");
+
     /** A name such as {@code bucket_mb} or {@code forward-attention-softmax}. */
     private static final Pattern STORED_NAME =
             Pattern.compile("[a-z0-9]+(?:-[a-z0-9]+)+|(?:.* )?[a-z0-9]+(?:_[a-z0-9]+)+(?: .*)?");
@@ -40,21 +45,29 @@ final class ChapterVisitor extends AbstractVisitor {
 
     private final ChapterFile file;
     private final MeasurementQuery numbers;
+    private final BiFunction<Integer, String, String> number;
     private final MarkdownHtml markdown;
     private final CrossReferences targets;
     private final Mentions mentions;
     private final List<String> problems;
-    private FencedCodeBlock table; // the table whose caption is being visited; otherwise null
+    private FencedCodeBlock table; // the table whose caption or rows are being visited; otherwise null
 
+    /**
+     * Creates a visitor.
+     *
+     * @param number returns the text of a reference, or reports it as a problem of its line
+     */
     ChapterVisitor(
             ChapterFile file,
             MeasurementQuery numbers,
+            BiFunction<Integer, String, String> number,
             MarkdownHtml markdown,
             CrossReferences targets,
             Mentions mentions,
             List<String> problems) {
         this.file = file;
         this.numbers = numbers;
+        this.number = number;
         this.markdown = markdown;
         this.targets = targets;
         this.mentions = mentions;
@@ -117,6 +130,9 @@ final class ChapterVisitor extends AbstractVisitor {
 
     @Override
     public void visit(CustomBlock block) {
+        if (block instanceof TableBlock && table == null) {
+            problem(block, "a table must be in a block ```table with a line \"caption: …\"");
+        }
         if (block instanceof Maths.DisplayFormula formula && formula.id() != null) {
             formula.setNumber(targets.addEquation(formula.id()));
             if (formula.number() == null) {
@@ -132,19 +148,50 @@ final class ChapterVisitor extends AbstractVisitor {
             requireGlyphs(Typeface.MONO, block.getLiteral().replaceAll("\\s", " "), block);
             return;
         }
+        if (!CAPTION.matcher(block.getLiteral()).find()) {
+            problem(block, "a table must have a line \"caption: …\"");
+            return;
+        }
         try {
-            MeasuredTable measured = MeasuredTable.read(block.getLiteral(), numbers);
-            requireWords(block, measured.cells().headers());
-            Node caption = markdown.parse(measured.caption());
-            if (!targets.addTable(block, measured, caption)) {
-                problem(block, "two tables have the name " + measured.name());
+            if (WrittenTable.isWritten(block.getLiteral())) {
+                addWritten(block);
+            } else {
+                addMeasured(block);
             }
-            table = block;
-            caption.accept(this);
-            table = null;
         } catch (IllegalArgumentException e) {
             problem(block, "table: " + e.getMessage());
         }
+    }
+
+    private void addMeasured(FencedCodeBlock block) {
+        MeasuredTable measured = MeasuredTable.read(block.getLiteral(), numbers);
+        requireWords(block, measured.cells().headers());
+        Node caption = markdown.parse(measured.caption());
+        add(block, new CrossReferences.TableContent(measured.name(), caption, measured.cells(), null));
+        visitPart(block, caption);
+    }
+
+    private void addWritten(FencedCodeBlock block) {
+        WrittenTable written =
+                WrittenTable.read(block.getLiteral(), (row, reference) -> number.apply(line(block) + row, reference));
+        Node caption = markdown.parse(written.caption());
+        Node rows = markdown.parse(written.markdown());
+        add(block, new CrossReferences.TableContent(written.name(), caption, null, rows));
+        visitPart(block, caption);
+        visitPart(block, rows);
+    }
+
+    private void add(FencedCodeBlock block, CrossReferences.TableContent described) {
+        if (!targets.addTable(block, described)) {
+            problem(block, "two tables have the name " + described.name());
+        }
+    }
+
+    /** Visits a caption or rows of a block; their line is that of the block. */
+    private void visitPart(FencedCodeBlock block, Node part) {
+        table = block;
+        part.accept(this);
+        table = null;
     }
 
     private int line(Node node) {

@@ -1,6 +1,6 @@
 package cs336.writeup;
 
-import cs336.numbers.MeasuredTable;
+import cs336.numbers.TextTable;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -25,8 +25,18 @@ final class CrossReferences {
      */
     record Target(String id, String number) {}
 
-    /** A table with its id, its number and its parsed caption. */
-    record NumberedTable(MeasuredTable table, Target target, Node caption) {}
+    /**
+     * The content of a table.
+     *
+     * @param name name for links; may be empty
+     * @param caption parsed caption
+     * @param cells cells of a measured table; otherwise null
+     * @param rows parsed rows of a written table; otherwise null
+     */
+    record TableContent(String name, Node caption, TextTable cells, Node rows) {}
+
+    /** A table with its id and number. */
+    record NumberedTable(TableContent table, Target target) {}
 
     /** Sets the chapter to whose appendix the following elements belong; 0 for elements before the appendices. */
     void beginAppendix(int chapter) {
@@ -44,10 +54,10 @@ final class CrossReferences {
     }
 
     /** Numbers the table of this block; returns false if there is one of the same name already. */
-    boolean addTable(FencedCodeBlock block, MeasuredTable table, Node caption) {
+    boolean addTable(FencedCodeBlock block, TableContent table) {
         String number = next("table");
         var target = new Target("table-" + (table.name().isEmpty() ? number : table.name()), number);
-        tables.put(block, new NumberedTable(table, target, caption));
+        tables.put(block, new NumberedTable(table, target));
         return others.put("#" + target.id(), target) == null;
     }
 

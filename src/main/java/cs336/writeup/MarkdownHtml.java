@@ -199,6 +199,15 @@ public final class MarkdownHtml {
         return text.toString();
     }
 
+    /** Returns the number of rows of the tables in a parsed text, without headers. */
+    static int rows(Node document) {
+        int rows = 0;
+        for (Node child = document.getFirstChild(); child != null; child = child.getNext()) {
+            rows += child instanceof TableBlock table ? rows(table) : 0;
+        }
+        return rows;
+    }
+
     private static int rows(TableBlock table) {
         int rows = 0;
         for (Node row = table.getLastChild().getFirstChild(); row != null; row = row.getNext()) {

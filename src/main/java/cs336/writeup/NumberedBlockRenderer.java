@@ -95,11 +95,17 @@ final class NumberedBlockRenderer implements NodeRenderer {
 
     private void table(CrossReferences.NumberedTable numbered) {
         CrossReferences.Target target = numbered.target();
-        String caption = markdown.render(numbered.caption()).strip().replaceAll("^<p>|</p>$", "");
-        boolean isLong = numbered.table().cells().rows().size() > MarkdownHtml.LONGEST_WHOLE_TABLE;
+        CrossReferences.TableContent table = numbered.table();
+        String caption = markdown.render(table.caption()).strip().replaceAll("^<p>|</p>$", "");
+        int rows = table.cells() != null ? table.cells().rows().size() : MarkdownHtml.rows(table.rows());
+        boolean isLong = rows > MarkdownHtml.LONGEST_WHOLE_TABLE;
         html("<figure id=\"" + target.id() + "\" class=\"measured" + (isLong ? " long" : "") + "\">");
         html("<figcaption><b>Table " + target.number() + ".</b> " + caption + "</figcaption>");
-        html(numbered.table().cells().html());
+        if (table.cells() != null) {
+            html(table.cells().html());
+        } else {
+            children(table.rows());
+        }
         html("</figure>");
     }
 

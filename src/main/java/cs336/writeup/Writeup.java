@@ -4,6 +4,7 @@ import cs336.bench.WholeFile;
 import cs336.numbers.Expression;
 import cs336.numbers.MeasuredTable;
 import cs336.numbers.MeasurementQuery;
+import cs336.numbers.WrittenTable;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -27,12 +28,16 @@ import java.util.List;
  * ---
  * </pre>
  *
+ * <p>A chapter may begin with front matter that only has {@code define}. Its names are those of this chapter; names
+ * used in several chapters are defined in {@code writeup.md}. A definition may use names defined before it.
+ *
  * <p>In the text,
  *
  * <ul>
  *   <li><code>{{xl[metric=forward] : %.1f ms}}</code> is replaced by a number (see {@link MeasurementQuery} and
  *       {@link Expression}),
- *   <li>a fenced block {@code table} is replaced by a table (see {@link MeasuredTable}),
+ *   <li>a fenced block {@code table} is replaced by a table: of the cases of one selection (see {@link MeasuredTable}),
+ *       or of rows in Markdown, which may repeat (see {@link WrittenTable}),
  *   <li>an image in its own paragraph becomes a numbered figure,
  *   <li>a formula <code>$$…$$ {#eq-name}</code> becomes a numbered equation,
  *   <li>a link to such an image, to {@code #table-name} or to {@code #eq-name} is followed by the number of the figure,
@@ -44,8 +49,8 @@ import java.util.List;
  * {@code ## Appendix 8}, and their tables have numbers such as A8.1.
  *
  * <p>The build fails if a reference is missing, ambiguous or malformed, if a time, size or rate has no unit, if a table
- * header is a stored name, if no text refers to a figure or cites an entry, and if a link leads nowhere. Each problem
- * is reported with its file and line.
+ * has no caption, if a table header is a stored name, if no text refers to a figure or cites an entry, and if a link
+ * leads nowhere. Each problem is reported with its file and line.
  */
 public final class Writeup {
     private final String title;

@@ -1,6 +1,5 @@
 package cs336.writeup;
 
-import cs336.bench.WholeFile;
 import cs336.numbers.MeasurementOrigins;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.References;
@@ -9,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.BiFunction;
 import org.commonmark.node.Node;
 import org.commonmark.renderer.NodeRenderer;
 import org.commonmark.renderer.html.HtmlNodeRendererContext;
@@ -45,9 +45,9 @@ final class WriteupBuilder {
         }
         FrontMatter front = FrontMatter.read(first);
         var chapters = new ArrayList<Chapter>();
-        chapters.add(read(ChapterFile.of(first), front.text(), front.numbers()));
+        chapters.add(read(ChapterFile.of(first), front));
         for (ChapterFile file : others(first)) {
-            chapters.add(read(file, WholeFile.read(file.path()), front.numbers()));
+            chapters.add(read(file, front.ofChapter(file.path())));
         }
         problems.addAll(mentions.problems());
         String title = render(chapters.get(0));
@@ -72,11 +72,12 @@ final class WriteupBuilder {
         }
     }
 
-    private Chapter read(ChapterFile file, String text, MeasurementQuery numbers) {
+    private Chapter read(ChapterFile file, FrontMatter front) {
         targets.beginAppendix(file.isAppendix() ? file.number() : 0);
-        Node document = markdown.parse(
-                References.replace(text, (line, reference) -> number(file.path(), line, reference, numbers)));
-        document.accept(new ChapterVisitor(file, numbers, markdown, targets, mentions, problems));
+        BiFunction<Integer, String, String> number =
+                (line, reference) -> number(file.path(), line, reference, front.numbers());
+        Node document = markdown.parse(References.replace(front.text(), number));
+        document.accept(new ChapterVisitor(file, front.numbers(), number, markdown, targets, mentions, problems));
         return new Chapter(file.path(), document);
     }
 

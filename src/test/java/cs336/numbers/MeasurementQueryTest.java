@@ -82,9 +82,9 @@ class MeasurementQueryTest {
 
     @Test
     void namesAreRefinedAndValuesComputed() {
-        numbers.define("ours", "timing[implementation=plain, metric=forward, size=small]");
+        numbers.define("ours", "timing[implementation=plain, metric=forward, size=small, xl]");
         numbers.define("xl", "ours[size=xl]");
-        numbers.define("ratio", "xl[context=256] / ours[context=256]");
+        numbers.define("ratio", "xl[context=256] / ours[size=small, context=256]");
         numbers.define("parameters", 1_998_235_200.0, "");
         assertEquals("128\u00a0ms", numbers.text("xl[context=256] : %.0f ms"));
         assertEquals("2.0×", numbers.text("ratio : %.1f×"));
@@ -93,6 +93,42 @@ class MeasurementQueryTest {
         assertEquals("−4.0", numbers.text("1 - 2*(3 - .5e1/4*2 + 2) : %.1f"));
         assertThrows(IllegalArgumentException.class, () -> numbers.define("xl", "timing"));
         assertThrows(IllegalArgumentException.class, () -> numbers.define("a b", "timing"));
+    }
+
+    @Test
+    void aReferenceDoesNotReplaceAFilterOfAName() {
+        numbers.define("ours", "timing[implementation=plain, metric=forward, context=128, 256]");
+        assertEquals("64\u00a0ms", numbers.text("ours[size=xl, context=128] : %.0f ms"));
+        assertTrue(failure("ours[implementation=peer, size=xl] : %.0f ms")
+                .startsWith("\"ours\" already has the filter implementation=plain"));
+        assertTrue(
+                failure("ours[context=512] : %.0f ms").startsWith("\"ours\" already has the filter context=128, 256"));
+        assertTrue(failure("ours[implementation=plain] : %.0f ms").startsWith("\"ours\" already has the filter"));
+    }
+
+    @Test
+    void aDefinitionUsesOnlyExistingNamesFilesAndColumns() {
+        assertTrue(definitionFailure("first", "second[size=xl]")
+                .endsWith("second.csv, and no name \"second\" is defined so far"));
+        numbers.define("second", "timing[size=xl]");
+        assertTrue(definitionFailure("timing2", "timing[sice=xl]").startsWith("no column sice in timing.csv"));
+        assertTrue(definitionFailure("second", "timing").contains("already defined"));
+    }
+
+    private String definitionFailure(String name, String expression) {
+        return assertThrows(IllegalArgumentException.class, () -> numbers.define(name, expression))
+                .getMessage();
+    }
+
+    @Test
+    void ownNamesAreNotDefinedElsewhere() {
+        numbers.define("xl", "timing[size=xl]");
+        MeasurementQuery own = numbers.withOwnNames();
+        own.define("ours", "xl[implementation=plain, metric=forward]");
+        assertEquals("64\u00a0ms", own.text("ours[context=128] : %.0f ms"));
+        assertEquals(1, numbers.used().values().iterator().next().rowCount());
+        assertTrue(failure("ours[context=128] : %.0f ms").startsWith("no measurements"));
+        assertThrows(IllegalArgumentException.class, () -> own.define("xl", "timing"));
     }
 
     @Test
@@ -195,19 +231,19 @@ class MeasurementQueryTest {
                 512,1,ours,forward,ms,,,,,,,oom
                 512,2,ours,forward,ms,,,,,,,oom
                 """);
-        numbers.define("turns", "turns[round=median]");
-        assertEquals("8.0\u00a0ms", numbers.text("turns[context=128, implementation=ours].median : %.1f ms"));
-        assertEquals("9.0\u00a0ms", numbers.text("turns[context=128, implementation=ours].max : %.1f ms"));
+        numbers.define("middle", "turns[round=median]");
+        assertEquals("8.0\u00a0ms", numbers.text("middle[context=128, implementation=ours].median : %.1f ms"));
+        assertEquals("9.0\u00a0ms", numbers.text("middle[context=128, implementation=ours].max : %.1f ms"));
         assertEquals("30.0\u00a0ms", numbers.text("turns[context=128, implementation=ours, round=2].median : %.1f ms"));
         assertEquals(
                 List.of(3, 1),
-                numbers.select("turns[context=128]").intColumn("round").asList());
-        assertEquals("6.0\u00a0ms", numbers.text("turns[context=256].median : %.1f ms"));
+                numbers.select("middle[context=128]").intColumn("round").asList());
+        assertEquals("6.0\u00a0ms", numbers.text("middle[context=256].median : %.1f ms"));
         assertEquals(
                 1,
-                numbers.select("turns[context=512]").rowCount(),
+                numbers.select("middle[context=512]").rowCount(),
                 "a table shows the status of a case that ran out of memory");
-        assertEquals("the row has no numbers; its status is oom", failure("turns[context=512].median : %.1f"));
+        assertEquals("the row has no numbers; its status is oom", failure("middle[context=512].median : %.1f"));
     }
 
     @Test
@@ -235,6 +271,20 @@ class MeasurementQueryTest {
         assertTrue(prose.contains("| size"), prose);
         assertTrue(prose.contains("Made up"), prose);
         assertTrue(!prose.contains("```"), prose);
+    }
+
+    @Test
+    void proseResolvesWrittenTables() {
+        String prose = numbers.prose("""
+                ```table
+                | size | time |
+                |---|---|
+                for: size = small; xl
+                | {size} | {{timing[size={size}, context=128, implementation=plain, metric=forward] : %.0f ms}} |
+                caption: Made up
+                ```
+                """);
+        assertEquals("| size | time |\n|---|---|\n| small | 32\u00a0ms |\n| xl | 64\u00a0ms |\nMade up\n\n", prose);
     }
 
     @Test

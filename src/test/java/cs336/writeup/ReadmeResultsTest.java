@@ -13,9 +13,9 @@ import org.junit.jupiter.api.Test;
 class ReadmeResultsTest {
     @Test
     void resultsAreThoseOfTheSummary() throws IOException, WriteupException {
-        var numbers = FrontMatter.read(Project.path("writeup/writeup.md")).numbers();
-        List<String> summary = rows(
-                numbers.prose(Files.readString(Project.path("writeup/00-summary.md"))), "### Compared with PyTorch");
+        FrontMatter chapter =
+                FrontMatter.read(Project.path("writeup/writeup.md")).ofChapter(Project.path("writeup/00-summary.md"));
+        List<String> summary = rows(chapter.numbers().prose(chapter.text()), "### Compared with PyTorch");
         List<String> readme = rows(Files.readString(Project.path("README.md")), "## Results at a glance");
         assertTrue(readme.size() >= 12, "only " + readme.size() + " results");
         assertEquals(

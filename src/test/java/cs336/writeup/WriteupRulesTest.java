@@ -52,11 +52,15 @@ class WriteupRulesTest {
 
     /** Returns the only problem of a writeup. */
     private String problem(String text) throws IOException {
+        return problem(text, 1).get(0);
+    }
+
+    private List<String> problem(String text, int expected) throws IOException {
         Path folder = folder(text);
         String message =
                 assertThrows(WriteupException.class, () -> Writeup.read(folder)).getMessage();
-        assertEquals(1, message.lines().count(), message);
-        return message.replace(folder + "/", "");
+        assertEquals(expected, message.lines().count(), message);
+        return message.replace(folder + "/", "").lines().toList();
     }
 
     private static void assertInOrder(String text, String... parts) {
@@ -186,6 +190,59 @@ class WriteupRulesTest {
     }
 
     @Test
+    void aChapterDefinesNamesForItself() throws Exception {
+        String front = "---\ndefine:\n  ours: xl[context=128]\n---\n\n";
+        files.put("02-two.md", front + "## 2 Two\n\n{{ours : %.0f ms}}\n");
+        files.put("03-three.md", "## 3 Three\n");
+        assertTrue(html("# Title\n").contains("<p>64\u00a0ms</p>"));
+        files.put("03-three.md", "## 3 Three\n\n{{ours : %.0f ms}}\n");
+        String unknown = problem("# Title\n");
+        assertTrue(unknown.startsWith("03-three.md:3: {{ours : %.0f ms}}: no measurements in "), unknown);
+        assertTrue(unknown.endsWith("and no name \"ours\" is defined so far"), unknown);
+        files.put("03-three.md", "## 3 Three\n");
+        files.put("02-two.md", front.replace("ours:", "xl:") + "## 2 Two\n");
+        assertEquals("02-two.md:3: xl: name \"xl\" is already defined", problem("# Title\n"));
+        files.put("02-two.md", front.replace("context=128", "size=small") + "## 2 Two\n");
+        assertTrue(problem("# Title\n").startsWith("02-two.md:3: ours: \"xl\" already has the filter size=xl"));
+        files.put("02-two.md", front.replace("define:", "machine: moon") + "## 2 Two\n");
+        assertEquals("02-two.md:2: \"machine\" is not one of define", problem("# Title\n"));
+        String cycle = "---\ndefine:\n  a: b[size=xl]\n  b: a[size=xl]\n---\n\n## 2 Two\n";
+        files.put("02-two.md", cycle);
+        assertTrue(
+                problem("# Title\n").matches("02-two.md:3: a: no measurements in .*, and no name \"b\" is defined.*"));
+    }
+
+    private static final String WRITTEN = """
+            ```table
+            | size | all-reduce |
+            |---|---|
+            for: size = small; xl
+            | **{size}** | {{timing[size={size}, context=128, implementation=plain, metric=forward] : %.0f ms}} |
+            caption: Times of [@a]
+            name: written
+            ```
+            """;
+
+    @Test
+    void aWrittenTableHasRowsAndACaption() throws Exception {
+        files.put("references.md", "## References\n\n- [a] A.\n");
+        String html = html("See [Table](#table-written).\n\n" + WRITTEN);
+        assertTrue(html.contains("<a href=\"#table-written\">Table\u00a01</a>"), html);
+        assertTrue(
+                html.matches(
+                        "(?s).*<figure id=\"table-written\" class=\"measured\"><figcaption><b>Table 1.</b> Times of"
+                                + " .*</figcaption>\\s*<table>.*<td><strong>xl</strong></td>\\s*<td>64\u00a0ms</td>.*</table>\\s*</figure>.*"));
+        String problem = problem("[@a]\n\n" + WRITTEN.replace("context=128", "context=64"), 2)
+                .get(0);
+        assertTrue(problem.startsWith("writeup.md:13: {{timing[size=small, context=64,"), problem);
+        assertEquals(
+                "writeup.md:9: table: a row must follow \"for: a = b\"",
+                problem("[@a]\n\n" + WRITTEN.replace("caption:", "for: a = b\ncaption:")));
+        assertTrue(
+                problem("[@a]\n\n" + WRITTEN.replace("all-reduce", "bucket_mb")).startsWith("writeup.md:9: header"));
+    }
+
+    @Test
     void aNumberWithADimensionNeedsAUnit() throws Exception {
         assertEquals(
                 "writeup.md:7: {{xl[context=128] : %.1f}}: the number is in ms; the format must have a unit, as in"
@@ -203,15 +260,36 @@ class WriteupRulesTest {
                 rows: metric
                 columns: metric
                 format: %.1f
+                caption: Peak
                 ```
                 """;
         assertEquals(
                 "writeup.md:7: header \"peak-memory\" is a stored name; write it in words: labels: peak-memory = …",
                 problem(stored.replace("%.1f", "%.1f B").replace("context=128", "context=128, metric=peak-memory")));
-        assertTrue(problem("| all-reduce | bucket_mb |\n|---|---|\n| 1 | 2 |\n").contains("\"bucket_mb\""));
+        assertTrue(problem(written("| all-reduce | bucket_mb |\n|---|---|\n| 1 | 2 |\n"))
+                .contains("\"bucket_mb\""));
         html(stored.replace("%.1f", "%.1f B\nlabels: peak-memory = peak memory")
                 .replace("context=128", "context=128, metric=peak-memory"));
-        html("| all-reduce | memory-bound kernels |\n|---|---|\n| 1 | 2 |\n");
+        html(written("| all-reduce | memory-bound kernels |\n|---|---|\n| 1 | 2 |\n"));
+    }
+
+    private static String written(String rows) {
+        return "```table\n" + rows + "caption: Numbers\n```\n";
+    }
+
+    @Test
+    void aTableNeedsACaption() throws Exception {
+        String rows = "| a |\n|---|\n| 1 |\n";
+        html(written(rows));
+        assertEquals(
+                "writeup.md:9: a table must be in a block ```table with a line \"caption: …\"",
+                problem("Text.\n\n" + rows));
+        assertEquals(
+                "writeup.md:7: a table must have a line \"caption: …\"",
+                problem(written(rows).replace("caption: Numbers\n", "")));
+        assertEquals(
+                "writeup.md:7: a table must have a line \"caption: …\"",
+                problem(table("times").replace("caption: Times\n", "caption:\n")));
     }
 
     @Test
@@ -268,8 +346,8 @@ class WriteupRulesTest {
     void longTablesContinueOnTheNextPageWithTheirHeaders() throws Exception {
         var text = new StringBuilder();
         for (int part = 0; part < 4; part++) {
-            text.append("A paragraph.\n\n| left column | right column |\n|---|---|\n");
-            text.append("| cell | 1 |\n".repeat(35)).append('\n');
+            text.append("A paragraph.\n\n```table\n| left column | right column |\n|---|---|\n");
+            text.append("| cell | 1 |\n".repeat(35)).append("caption: Numbers\n```\n\n");
             text.append("A line of text.\n\n".repeat(10));
             text.append(table("many" + part).replace("timing[implementation=plain, metric=forward]", "many"));
         }

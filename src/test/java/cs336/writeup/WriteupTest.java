@@ -202,6 +202,7 @@ class WriteupTest {
                 from: nothing
                 rows: size
                 format: %.1f
+                caption: Nothing
                 ```
                 """);
         assertEquals(9, problems.size(), problems.toString());
