@@ -23,13 +23,15 @@ import java.util.function.UnaryOperator;
  * <p>In program order, each operation joins the latest group that computes one of its inputs or reads one of them. Two
  * conditions must hold: the kernel's iterations fit, and no operation outside of the group must run between operations
  * of the group. Afterwards a group recomputes a value of another group if that moves fewer bytes than the load of the
- * value and its share of the store. This rule decides what a backward pass recomputes and what the forward pass saves.
+ * value and its share of the store. The bytes moved include the stores of values that no group had to store before.
+ * This rule decides what a backward pass recomputes and what the forward pass saves.
  *
  * <p>Operations that compute operands of the same {@link Concatenation} join each other too. If one group computes all
  * of them, its kernel stores them where they are in the result, and the concatenation takes no kernel of its own.
  */
 final class Fusion {
     private static final int MAX_CANDIDATES = 8;
+    private static final int MAX_RECOMPUTED = 8; // operations in a row
 
     /** An operation that is not fused, or a group. */
     private static final class Node {
@@ -248,12 +250,7 @@ final class Fusion {
         if (!isCopyable) {
             return false;
         }
-        Set<View> loaded = group.loads();
-        long added = original.reads().stream()
-                .distinct()
-                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null && !isIndex(view.value()))
-                .mapToLong(view -> view.layout().distinctBytes())
-                .sum();
+        long added = bytesToRead(original, group, MAX_RECOMPUTED);
         if (added >= savedBytes(load, producer)) {
             return false;
         }
@@ -296,9 +293,41 @@ final class Fusion {
         return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
     }
 
+    /**
+     * Returns the bytes that a group moves in addition if it computes an operation that it does not contain.
+     *
+     * @param depth the number of operations in a row that it may compute
+     */
+    private long bytesToRead(Operation operation, FusionGroup group, int depth) {
+        Set<View> loaded = group.loads();
+        return operation.reads().stream()
+                .distinct()
+                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null && !isIndex(view.value()))
+                .mapToLong(view -> bytesToRead(view, group, depth - 1))
+                .sum();
+    }
+
+    /** Returns the bytes of a load. If the value is not in memory, it must be stored for it, or computed again. */
+    private long bytesToRead(View view, FusionGroup group, int depth) {
+        long load = view.layout().distinctBytes();
+        Node producer = producers.get(view.value());
+        if (isStored(view.value(), producer) || producer.group == null || isReadElsewhere(view.value(), producer)) {
+            return load;
+        }
+        long withStore = load + view.value().layout().bytes();
+        Operation original = producer.group.member(view.value());
+        boolean isComputed = depth > 0 && original.operator() instanceof PointwiseOperator;
+        return isComputed ? Math.min(withStore, bytesToRead(original, group, depth)) : withStore;
+    }
+
+    private boolean isReadElsewhere(ProgramValue value, Node producer) {
+        return readers.getOrDefault(value, Set.of()).stream().anyMatch(node -> node != producer);
+    }
+
     /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
     private boolean isStored(ProgramValue value, Node producer) {
-        return results.contains(value)
+        return producer == null
+                || results.contains(value)
                 || readers.getOrDefault(value, Set.of()).stream()
                         .anyMatch(node -> node != producer && node.group == null);
     }

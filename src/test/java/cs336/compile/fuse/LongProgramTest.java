@@ -6,6 +6,7 @@ import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -57,6 +58,31 @@ class LongProgramTest {
             assertTrue(fused.operations().size() > 1);
             Tensor got = new Interpreter(fused).run(x)[0];
             assertTrue(torch.allclose(softmaxes(300).apply(x)[0], got, 1e-5, 1e-6, false));
+        }
+    }
+
+    /** Kernels that add up the residual stream from its beginning read the outputs of all earlier blocks. */
+    @Test
+    void bytesGrowLinearlyWithTheBlocksOfAResidualStream() {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Tensor x = torch.randn(64, 32);
+            Tensor weight = torch.randn(32, 32).to(DType.BFLOAT16.scalarType());
+            long[] bytes = new long[2];
+            for (int i = 0; i < 2; i++) {
+                int blocks = 10 << i;
+                TensorFunction stream = in -> {
+                    Tensor y = in[0];
+                    for (int block = 0; block < blocks; block++) {
+                        Tensor normalized = torch.softmax(y, -1).to(DType.BFLOAT16.scalarType());
+                        y = y.add(normalized.matmul(weight));
+                    }
+                    return new Tensor[] {torch.softmax(y, -1)};
+                };
+                bytes[i] = FusionPasses.fuse(Recorder.record(stream, x), Device.cpu())
+                        .bytesMoved();
+            }
+            assertTrue(bytes[1] < 2.1 * bytes[0], bytes[0] + ", then " + bytes[1]);
         }
     }
 }
