@@ -53,7 +53,7 @@ public final class BenchmarkingFigures {
     /** Plots the time of each step of a process without warm-up, one line per model size. */
     public static Figure firstSteps(MeasurementQuery measurements) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
-        return Charts.line(numbers.select("benchmarking_warmup_steps[warmup=0, metric=total]"))
+        return Charts.line(numbers.select("benchmarking_warmup_steps[year=2025, warmup=0, metric=total]"))
                 .x("step", "step of the process")
                 .y("value", "time (ms)")
                 .by("size")
