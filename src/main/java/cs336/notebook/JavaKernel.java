@@ -25,6 +25,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
@@ -45,9 +46,9 @@ public final class JavaKernel extends BaseKernel {
 
     private static volatile JavaKernel current;
 
-    private final Evaluator evaluator;
+    private final CompletableFuture<Evaluator> evaluator;
     private final CellOutput output;
-    private final CodeInsight insight;
+    private final CompletableFuture<CodeInsight> insight;
     private final WidgetComms widgets;
     private ClientConnection connection;
 
@@ -57,16 +58,16 @@ public final class JavaKernel extends BaseKernel {
     }
 
     /**
-     * Creates a kernel.
+     * Creates a kernel. Its compiler, which takes longest to start, starts in another thread.
      *
      * @param frontEnd the destination of output; null for the Jupyter client that this kernel is connected to
      */
     JavaKernel(Imports imports, FrontEnd frontEnd) {
         Progress.inNotebook(false);
-        evaluator = new Evaluator(imports);
-        SourceLine.nameBy(evaluator::nameOf);
+        evaluator = CompletableFuture.supplyAsync(() -> new Evaluator(imports));
+        SourceLine.nameBy(frame -> evaluator.join().nameOf(frame));
         output = new CellOutput(frontEnd == null ? new JupyterClient() : frontEnd);
-        insight = new CodeInsight(evaluator.analysis(), new SourceDocs(sources()));
+        insight = evaluator.thenApply(ready -> new CodeInsight(ready.analysis(), new SourceDocs(sources())));
         setShouldReplaceStdStreams(false);
         widgets = new WidgetComms(getRenderer(), new ListenerHost());
         commManager = widgets;
@@ -114,8 +115,8 @@ public final class JavaKernel extends BaseKernel {
         Locale.setDefault(Locale.ENGLISH);
         // The base kernel logs every message.
         Logger.getLogger("").setLevel(Level.WARNING);
-        ClientConnection connection = checkedConnection(args);
         var kernel = new JavaKernel();
+        ClientConnection connection = checkedConnection(args);
         connection.serve(kernel);
         PrintStream log = System.err;
         // Threads that a cell started print to this stream between cells.
@@ -215,7 +216,7 @@ public final class JavaKernel extends BaseKernel {
             HostLoad.warnOnce(warning -> System.out.println(warning));
             Object value;
             try {
-                value = evaluator.eval(cell, number);
+                value = evaluator.join().eval(cell, number);
             } finally {
                 Magics.stop();
             }
@@ -225,9 +226,9 @@ public final class JavaKernel extends BaseKernel {
             // Rendering calls toString of the value, which may throw or take long.
             return value instanceof DisplayData data
                     ? data
-                    : evaluator.run(() -> getRenderer().render(value));
+                    : evaluator.join().run(() -> getRenderer().render(value));
         } catch (RuntimeException | Error e) {
-            throw evaluator.thrown(e); // the kernel must survive
+            throw evaluator.join().thrown(e); // the kernel must survive
         } finally {
             NativeOutput.flush();
             redirection.close();
@@ -246,12 +247,12 @@ public final class JavaKernel extends BaseKernel {
 
     /** Adds a jar or a folder of classes to the class path of cells. */
     public void addToClasspath(String path) {
-        evaluator.addToClasspath(path);
+        evaluator.join().addToClasspath(path);
     }
 
     @Override
     public void interrupt() {
-        evaluator.interrupt();
+        evaluator.join().interrupt();
     }
 
     /** Blocks until all output so far has been delivered. */
@@ -261,7 +262,7 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public ReplacementOptions complete(String cell, int position) {
-        ReplacementOptions found = insight.complete(cell, index(cell, position));
+        ReplacementOptions found = insight.join().complete(cell, index(cell, position));
         return new ReplacementOptions(
                 found.getReplacements(),
                 cell.codePointCount(0, found.getSourceStart()),
@@ -270,7 +271,7 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public DisplayData inspect(String cell, int position, boolean extraDetail) {
-        return insight.inspect(cell, index(cell, position));
+        return insight.join().inspect(cell, index(cell, position));
     }
 
     /**
@@ -282,7 +283,7 @@ public final class JavaKernel extends BaseKernel {
 
     @Override
     public String isComplete(String cell) {
-        return insight.isComplete(cell);
+        return insight.join().isComplete(cell);
     }
 
     @Override
@@ -320,7 +321,7 @@ public final class JavaKernel extends BaseKernel {
 
     /** Closes the evaluator of this kernel. */
     void close() {
-        evaluator.close();
+        evaluator.join().close();
     }
 
     private final class ListenerHost implements WidgetHost {
@@ -336,7 +337,7 @@ public final class JavaKernel extends BaseKernel {
 
         @Override
         public List<String> report(Throwable error) {
-            return evaluator.thrown(error).report();
+            return evaluator.join().thrown(error).report();
         }
 
         @Override
@@ -344,7 +345,7 @@ public final class JavaKernel extends BaseKernel {
             current = JavaKernel.this;
             CellOutput.Redirection redirection = output.redirect();
             try {
-                evaluator.run(listener);
+                evaluator.join().run(listener);
             } catch (CellException e) {
                 System.err.println(String.join("\n", e.report()));
             } finally {
