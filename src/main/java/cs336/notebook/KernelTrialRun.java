@@ -13,6 +13,7 @@ import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.stream.Stream;
 import org.zeromq.SocketType;
 import org.zeromq.ZMQ;
@@ -48,8 +49,9 @@ final class KernelTrialRun {
         for (ServerSocket socket : sockets) {
             socket.close();
         }
+        String key = UUID.randomUUID().toString(); // other users of the machine must not execute cells
         return new KernelConnectionProperties(
-                "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", "key");
+                "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", key);
     }
 
     /** Requests the execution of the cell, and then the end of the kernel. */
