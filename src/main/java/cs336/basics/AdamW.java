@@ -34,6 +34,8 @@ import org.bytedeco.pytorch.global.torch;
  * and a step count.
  */
 public final class AdamW implements Optimizer {
+    private static final long MOST_STEPS = 1L << 53; // exact in fp64, which the bias correction uses
+
     /** The order of update and weight decay, and the denominator that ε is added to. */
     public enum Order {
         /**
@@ -259,8 +261,11 @@ public final class AdamW implements Optimizer {
                 TrainedParameters.requireLike(name + ".m", saved.get(name + ".m"), state.parameter);
                 TrainedParameters.requireLike(name + ".v", saved.get(name + ".v"), state.parameter);
                 Tensor count = saved.get(name + ".step");
-                if (DType.of(count) != DType.INT64 || count.numel() != 1 || count.item_long() < 1) {
-                    throw new IllegalArgumentException("state " + name + ".step must be a single int64 of at least 1");
+                if (DType.of(count) != DType.INT64
+                        || count.numel() != 1
+                        || count.item_long() < 1
+                        || count.item_long() > MOST_STEPS) {
+                    throw new IllegalArgumentException("state " + name + ".step must be a single int64 from 1 to 2^53");
                 }
             }
         });

@@ -134,6 +134,8 @@ public final class Checkpoint {
                 }
             }
             optimizer.loadState(state);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(file + ": " + e.getMessage(), e);
         }
     }
 

@@ -48,6 +48,9 @@ public final class GradScaler implements AutoCloseable {
             AtenOperator.of("aten::_amp_foreach_non_finite_check_and_unscale_", "");
     private static final AtenOperator UPDATE_SCALE = AtenOperator.of("aten::_amp_update_scale_", "");
 
+    private static final String SCALE = "scaler.scale";
+    private static final String GROWTH_TRACKER = "scaler.growth_tracker";
+
     private final GradScalerSettings settings;
     private final Tensor scale; // fp32 []; null if disabled
     private final Tensor growthTracker; // int32 []: steps without overflow since the scale last changed
@@ -231,8 +234,8 @@ public final class GradScaler implements AutoCloseable {
     public Map<String, Tensor> state() {
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         if (enabled()) {
-            tensors.put("scaler.scale", scale);
-            tensors.put("scaler.growth_tracker", growthTracker);
+            tensors.put(SCALE, scale);
+            tensors.put(GROWTH_TRACKER, growthTracker);
         }
         return tensors;
     }
@@ -240,8 +243,8 @@ public final class GradScaler implements AutoCloseable {
     /**
      * Copies a state that {@link #state} returned.
      *
-     * @throws IllegalArgumentException if names, shapes or dtypes differ from those of {@link #state}; then nothing
-     *     changes
+     * @throws IllegalArgumentException if names, shapes or dtypes differ from those of {@link #state}, or
+     *     {@link #requireValid} would refuse a value; then nothing changes
      */
     public void loadState(Map<String, Tensor> saved) {
         Map<String, Tensor> own = state();
@@ -254,7 +257,33 @@ public final class GradScaler implements AutoCloseable {
                 throw new IllegalArgumentException(name + " must be a 0-dimensional " + DType.of(tensor));
             }
         });
+        requireValid(saved);
         own.forEach((name, tensor) -> tensor.copy_(saved.get(name)));
+    }
+
+    /**
+     * Checks the values of the state, which may come from a checkpoint. Synchronizes with the device.
+     *
+     * @throws IllegalArgumentException if the scale is not finite and above 0, or the number of steps since its last
+     *     change is not from 0 to {@link GradScalerSettings#growthInterval} − 1
+     */
+    public void requireValid() {
+        requireValid(state());
+    }
+
+    private void requireValid(Map<String, Tensor> state) {
+        if (!enabled()) {
+            return;
+        }
+        float value = state.get(SCALE).item_float();
+        if (!(value > 0 && Float.isFinite(value))) {
+            throw new IllegalArgumentException(SCALE + " must be finite and above 0, not " + value);
+        }
+        int steps = state.get(GROWTH_TRACKER).item_int();
+        if (steps < 0 || steps >= settings.growthInterval()) {
+            throw new IllegalArgumentException(
+                    GROWTH_TRACKER + " must be from 0 to " + (settings.growthInterval() - 1) + ", not " + steps);
+        }
     }
 
     private void closeChecks() {

@@ -48,6 +48,13 @@ public final class Measurements {
     /** Columns at the end that older files do not have. */
     private static final List<String> LATER_COLUMNS = List.of("host", "load");
 
+    /** Parameters that are integers in all files, with which figures and predictions calculate. */
+    private static final Set<String> INTEGERS =
+            Set.of("batch", "context", "d", "heads", "loss_rows", "nodes", "processes", "rank", "round", "year");
+
+    /** Parameters that are numbers in all files. */
+    private static final Set<String> DECIMALS = Set.of("bucket_mb", "megabytes");
+
     private static final Pattern INTEGER = Pattern.compile("-?\\d{1,9}");
     private static final String DECIMAL = "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?";
     private static final Pattern NUMBER = Pattern.compile(DECIMAL + "|-?Infinity");
@@ -89,11 +96,12 @@ public final class Measurements {
     /**
      * Reads stored measurements or stored steps. {@code n} and {@code step} are integers, the statistics, {@code value}
      * and {@code load} are doubles. A parameter is numeric if all of its values are, otherwise text ({@code 2.7B} is
-     * text). All other columns are text.
+     * text), and must be if its name is that of a number in all files, such as {@code context}. All other columns are
+     * text.
      *
      * @throws NoSuchFileException if the file does not exist
      * @throws IOException if the file cannot be read, or a line is damaged: it is not UTF-8, it and the header have
-     *     different numbers of cells, or a cell of a numeric column is neither empty nor a number
+     *     different numbers of cells, or a cell is not a number where one is expected
      */
     public static Table read(Path csv) throws IOException {
         Objects.requireNonNull(csv, "csv must not be null");
@@ -307,14 +315,19 @@ public final class Measurements {
             throws IOException {
         boolean integer = name.equals("n") || name.equals("step");
         if (integer || NUMBERS.contains(name) || List.of("value", "load").contains(name)) {
-            Pattern valid = integer ? INTEGER : NUMBER;
-            for (int i = 0; i < cells.size(); i++) {
-                String cell = cells.get(i);
-                if (!cell.isEmpty() && !valid.matcher(cell).matches()) {
-                    throw file.damaged(i + 2, name + " must be a number, not '" + cell + "'");
-                }
-            }
+            requireNumbers(
+                    file,
+                    name,
+                    cells,
+                    cell -> cell.isEmpty()
+                            || (integer ? INTEGER : NUMBER).matcher(cell).matches());
             return parsed(integer ? IntColumn.create(name) : DoubleColumn.create(name), cells);
+        }
+        if (parameter && INTEGERS.contains(name)) {
+            requireNumbers(file, name, cells, cell -> INTEGER.matcher(cell).matches());
+        }
+        if (parameter && DECIMALS.contains(name)) {
+            requireNumbers(file, name, cells, cell -> cell.matches(DECIMAL));
         }
         if (parameter && allMatch(cells, "-?\\d{1,9}")) {
             return parsed(IntColumn.create(name), cells);
@@ -326,6 +339,15 @@ public final class Measurements {
             return parsed(DoubleColumn.create(name), cells);
         }
         return StringColumn.create(name, cells);
+    }
+
+    private static void requireNumbers(TidyCsv file, String name, List<String> cells, Predicate<String> isNumber)
+            throws IOException {
+        for (int i = 0; i < cells.size(); i++) {
+            if (!isNumber.test(cells.get(i))) {
+                throw file.damaged(i + 2, name + " must be a number, not '" + cells.get(i) + "'");
+            }
+        }
     }
 
     /** Returns the column with the cells' values; empty cells are missing values. */

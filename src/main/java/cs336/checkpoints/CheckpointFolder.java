@@ -103,7 +103,8 @@ public final class CheckpointFolder implements AutoCloseable {
         return files;
     }
 
-    private static long step(Path file) {
+    /** Returns the number of trained steps in the name of a checkpoint; −1 if another file has this name. */
+    static long step(Path file) {
         Matcher name = NAME.matcher(file.getFileName().toString());
         return name.matches() ? Long.parseLong(name.group(1)) : -1;
     }

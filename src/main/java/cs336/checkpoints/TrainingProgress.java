@@ -22,16 +22,29 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
     private static final String SEQUENCES = "sequences";
     private static final String RANDOM = "random.";
 
+    /** A resumed run may have fewer ranks and smaller batches than before, by up to this factor. */
+    private static final long MOST_SHRINKAGE = 1024;
+
     /** The position before the first step. */
     public static final TrainingProgress START = new TrainingProgress(0, 0, List.of());
 
     /**
      * Sets the state of a rank's random generator. Leaves it unchanged if the run had fewer ranks or another kind of
      * device.
+     *
+     * @param file the checkpoint, for error messages
+     * @throws IllegalArgumentException if the state is damaged
      */
-    public void restoreRandomState(int rank, Device device) {
+    public void restoreRandomState(Path file, int rank, Device device) {
         if (rank < randomStates.size() && randomStates.get(rank).length == Torch.randomState(device).length) {
-            Torch.setRandomState(device, randomStates.get(rank));
+            try {
+                Torch.setRandomState(device, randomStates.get(rank));
+            } catch (RuntimeException e) { // libtorch's error has several lines
+                throw new IllegalArgumentException(
+                        file + " has a metadata entry '" + RANDOM + rank
+                                + "' that is not a state of a random generator",
+                        e);
+            }
         }
     }
 
@@ -49,10 +62,11 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
     /**
      * Reads the text entries of a checkpoint.
      *
-     * @param file the checkpoint, for error messages
-     * @throws IllegalArgumentException if an entry is missing or malformed
+     * @param file the checkpoint, whose name {@link CheckpointFolder} chose
+     * @param sequencesPerStep number of sequences that all processes take in a step of the resumed run
+     * @throws IllegalArgumentException if an entry is missing or malformed, or a number cannot belong to this file
      */
-    public static TrainingProgress of(Path file, Map<String, String> metadata) {
+    public static TrainingProgress of(Path file, Map<String, String> metadata, long sequencesPerStep) {
         var states = new ArrayList<byte[]>();
         for (String state; (state = metadata.get(RANDOM + states.size())) != null; ) {
             try {
@@ -62,10 +76,18 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
                         file + " has a metadata entry '" + RANDOM + states.size() + "' that is not Base64", e);
             }
         }
-        return new TrainingProgress(
-                number(file, metadata, STEP, "trained steps"),
-                number(file, metadata, SEQUENCES, "trained sequences"),
-                states);
+        long steps = number(file, metadata, STEP, "trained steps");
+        if (steps > Integer.MAX_VALUE || steps != CheckpointFolder.step(file)) {
+            throw new IllegalArgumentException(file + " has " + steps + " in its metadata entry '" + STEP
+                    + "', which must be the number in its name and at most " + Integer.MAX_VALUE);
+        }
+        long sequences = number(file, metadata, SEQUENCES, "trained sequences");
+        if (sequences < steps || sequences / MOST_SHRINKAGE > steps * sequencesPerStep) {
+            throw new IllegalArgumentException(file + " has " + sequences + " in its metadata entry '" + SEQUENCES
+                    + "', which must be from " + steps + " to " + MOST_SHRINKAGE + " times the "
+                    + steps * sequencesPerStep + " sequences of " + steps + " steps");
+        }
+        return new TrainingProgress(steps, sequences, states);
     }
 
     private static long number(Path file, Map<String, String> metadata, String name, String what) {

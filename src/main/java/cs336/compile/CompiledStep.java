@@ -25,6 +25,7 @@ import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -386,6 +387,20 @@ public final class CompiledStep implements AutoCloseable {
      */
     public Map<String, Tensor> scalerState() {
         return scaler.state();
+    }
+
+    /**
+     * Checks the state of the loss scaling after a checkpoint was loaded.
+     *
+     * @param file the checkpoint, for error messages
+     * @throws IllegalArgumentException if {@link GradScaler#requireValid} refuses it
+     */
+    public void requireValidScale(Path file) {
+        try {
+            scaler.requireValid();
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(file + ": " + e.getMessage(), e);
+        }
     }
 
     /** Waits for the GPU and frees the graphs, their tensors and the gradients. */

@@ -209,21 +209,24 @@ public final class MeasurementQuery {
      * Returns the rows of a selection in which some columns contain numbers.
      *
      * @param numeric the columns that must exist and contain a number in each of the rows
-     * @throws IllegalArgumentException if they do not, or no row matches; the message names the file
+     * @throws IllegalArgumentException if they do not, or no row matches; the message names the file and the line
      */
     public Table selectWithNumbers(String selection, String... numeric) {
         Objects.requireNonNull(numeric, "numeric must not be null");
         Selection parsed = Expression.selection(selection, this);
         Table rows = select(parsed);
+        Table all = load(file(parsed));
         for (String column : numeric) {
-            requireColumn(load(file(parsed)), column);
-            for (int row = 0; row < rows.rowCount(); row++) {
-                String text = cell(rows, row, column);
+            requireColumn(all, column);
+            for (int row : requireRows(parsed)) {
+                String text = cell(all, row, column);
                 try {
                     Double.parseDouble(text);
                 } catch (NumberFormatException e) {
                     throw new IllegalArgumentException(
-                            file(parsed) + ": column " + column + " must contain numbers, not '" + text + "'", e);
+                            file(parsed) + ", line " + (row + 2) + ": " + column + " must be a number, not '" + text
+                                    + "'",
+                            e);
                 }
             }
         }

@@ -15,8 +15,9 @@ import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
 import java.util.function.ToDoubleFunction;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import tech.tablesaw.api.Row;
 
 /**
@@ -169,24 +170,28 @@ record MeasuredCosts(
 
     private static List<ProfiledStep> profiledSteps(Precision precision) throws IOException {
         var steps = new LinkedHashMap<String, ProfiledStep>();
-        for (Row row : Measurements.read(Project.path(FOLDER + "/profiling.csv"))) {
+        String file = FOLDER + "/profiling.csv";
+        for (Row row : Measurements.read(Project.path(file))) {
             if (!row.getString("pass").equals("step") || !row.getString("dtype").equals(precision.toString())) {
                 continue;
             }
-            ModelSize size = ModelSize.parse(row.getString("size"));
-            int context = row.getInt("context");
-            int year = row.getInt("year");
-            int batch = row.getInt("batch");
-            Function<String, ProfiledStep> create = key -> new ProfiledStep(
-                    StepWork.of(StepPlan.of(size.config(ModelEdition.ofYear(year), context))
-                            .withBatch(batch)
-                            .withPrecision(precision)),
-                    new LinkedHashMap<>());
-            steps.computeIfAbsent(size + " " + year + " " + batch + " " + context, create)
-                    .ms
-                    .put(row.getString("metric"), row.getDouble("median"));
+            String step = Stream.of("size", "year", "batch", "context")
+                    .map(name -> String.valueOf(row.getObject(name)))
+                    .collect(Collectors.joining(" "));
+            if (!steps.containsKey(step)) {
+                steps.put(step, StoredRows.use(StoredRows.place(file, row), () -> profiledStep(row, precision)));
+            }
+            steps.get(step).ms.put(row.getString("metric"), row.getDouble("median"));
         }
         return List.copyOf(steps.values());
+    }
+
+    private static ProfiledStep profiledStep(Row row, Precision precision) {
+        ModelEdition edition = ModelEdition.ofYear(row.getInt("year"));
+        StepPlan plan = StepPlan.of(ModelSize.parse(row.getString("size")).config(edition, row.getInt("context")))
+                .withBatch(row.getInt("batch"))
+                .withPrecision(precision);
+        return new ProfiledStep(StepWork.of(plan), new LinkedHashMap<>());
     }
 
     /** Returns the cost of causal FlashAttention, from the times of long sequences. */

@@ -78,16 +78,21 @@ public final class PlanCommand extends LabCommand {
         }
         ArgumentCheck.atLeast("--processes", 1, processes);
         memory.check();
-        if (!(memory.bucketMb() > 0)) {
-            throw new IllegalArgumentException("--bucket-size-mb must be above 0, not " + memory.bucketMb());
-        }
-        return StepPlan.of(c.model().config().withCheckpointing(memory.checkpointing()))
+        StepPlan plan = StepPlan.of(c.model().config().withCheckpointing(memory.checkpointing()))
                 .withBatch(c.model().batch())
                 .withPrecision(c.precision())
                 .withPass(c.pass())
                 .withGpus(processes, FsdpMode.parse(mode))
                 .withBucketMb(memory.bucketMb())
                 .withLossRows(memory.lossRows());
+        try {
+            PlanMemory.of(plan);
+        } catch (ArithmeticException e) {
+            throw new IllegalArgumentException("--size " + c.model().label() + " with --batch "
+                    + c.model().batch() + " and --context " + c.model().config().contextLength()
+                    + " must need at most 2^63 - 1 bytes of memory");
+        }
+        return plan;
     }
 
     private boolean print(StepPlan plan, PlanMachine machine) throws IOException {

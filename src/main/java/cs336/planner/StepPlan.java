@@ -6,6 +6,7 @@ import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.bench.FsdpMode;
+import cs336.distributed.training.Strategy;
 import cs336.scaling.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
@@ -48,9 +49,7 @@ public record StepPlan(
         ArgumentCheck.atLeast("batch", 1, batch);
         ArgumentCheck.atLeast("gpus", 1, gpus);
         ArgumentCheck.atLeast("lossRows", 0, lossRows);
-        if (!(bucketMb > 0)) {
-            throw new IllegalArgumentException("bucketMb must be above 0, not " + bucketMb);
-        }
+        Strategy.requireBucketSize("bucketMb", bucketMb);
         if (mode == FsdpMode.HSDP) {
             throw new IllegalArgumentException("mode must be ddp, zero-1, fsdp or fsdp-without-prefetch, not hsdp");
         }

@@ -42,12 +42,12 @@ public record MemoryInventory(String name, List<TensorMemory> tensors) {
 
     /** Returns the size of some tensors in bytes. */
     public static long bytes(Collection<TensorMemory> tensors) {
-        return tensors.stream().mapToLong(TensorMemory::bytes).sum();
+        return tensors.stream().mapToLong(TensorMemory::bytes).reduce(0, Math::addExact);
     }
 
     /** Returns the bytes that PyTorch's allocator for CUDA counts, see {@link TensorMemory#allocatedBytes}. */
     public long allocatedBytes() {
-        return tensors.stream().mapToLong(TensorMemory::allocatedBytes).sum();
+        return tensors.stream().mapToLong(TensorMemory::allocatedBytes).reduce(0, Math::addExact);
     }
 
     private record InventoryRow(

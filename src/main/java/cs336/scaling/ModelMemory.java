@@ -849,7 +849,8 @@ public record ModelMemory(
     }
 
     private TensorMemory attentionMatrix(String name, DType dtype) {
-        return new TensorMemory(name, "B × H × T × T", dtype, 1, tokens() * context() * config.numHeads());
+        return new TensorMemory(
+                name, "B × H × T × T", dtype, 1, Math.multiplyExact(tokens() * context(), (long) config.numHeads()));
     }
 
     private static TensorMemory weights(String name, String shape, DType dtype, long count, long elements) {

@@ -66,9 +66,9 @@ public record TensorMemory(String name, String shape, DType dtype, long count, l
      * <p>Source: {@code c10/cuda/CUDACachingAllocator.cpp} of PyTorch.
      */
     public long allocatedBytes() {
-        long block = roundedUp(elements * dtype.bytes(), SMALLEST_BLOCK);
+        long block = roundedUp(Math.multiplyExact(elements, (long) dtype.bytes()), SMALLEST_BLOCK);
         if (block <= SMALL_REQUEST) {
-            return count * block;
+            return Math.multiplyExact(count, block);
         }
         boolean own = block >= OWN_SEGMENT;
         long segment = own ? roundedUp(block, SEGMENT_ROUNDING) : LARGE_SEGMENT;
@@ -79,7 +79,7 @@ public record TensorMemory(String name, String shape, DType dtype, long count, l
     }
 
     private static long roundedUp(long bytes, long unit) {
-        return (bytes + unit - 1) / unit * unit;
+        return Math.addExact(bytes, unit - 1) / unit * unit;
     }
 
     /** Returns the same kind of tensor with n times the count. */

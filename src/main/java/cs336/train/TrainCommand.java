@@ -233,8 +233,10 @@ public final class TrainCommand extends LabCommand {
             if (file == null) {
                 return TrainingProgress.START;
             }
-            TrainingProgress progress = TrainingProgress.of(file, Checkpoint.load(file, tensors, optimizer));
-            progress.restoreRandomState(0, setup.device);
+            Map<String, String> metadata = Checkpoint.load(file, tensors, optimizer);
+            step.requireValidScale(file);
+            TrainingProgress progress = TrainingProgress.of(file, metadata, setup.model.batch());
+            progress.restoreRandomState(file, 0, setup.device);
             if (progress.steps() >= steps) {
                 out().printf(
                                 "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
@@ -244,13 +246,16 @@ public final class TrainCommand extends LabCommand {
         }
 
         void run(TrainingProgress from) throws IOException {
+            if (from.steps() >= steps) {
+                return;
+            }
             Batches batches = batches(setup.model, setup.tokens, setup.device);
             batches.skip(from.sequences());
             HostLoad.check();
             long intervalStart = System.nanoTime();
             long intervalFirstStep = from.steps();
             long sequences = from.sequences();
-            for (int i = Math.toIntExact(Math.min(from.steps(), steps)); i < steps; i++) {
+            for (int i = Math.toIntExact(from.steps()); i < steps; i++) {
                 optimizer.setLearningRate(setup.schedule.at(i));
                 try (var scope = MemoryScope.open()) {
                     Batches.Batch batch = batches.next();

@@ -41,13 +41,14 @@ public record Bytes(long count) implements Comparable<Bytes> {
 
     /** Returns the size of {@code elements} elements of {@code bytesEach} bytes. */
     public static Bytes of(long elements, int bytesEach) {
-        return new Bytes(Math.multiplyExact(elements, (long) bytesEach));
+        return new Bytes(CheckedMath.times("bytes", elements, bytesEach));
     }
 
     /**
      * Parses an amount such as {@code 95GB}, {@code 95 GB} or {@code 79.6 GiB}.
      *
-     * @throws IllegalArgumentException if the text is not a number followed by one of the units B, KB … TB, KiB … TiB
+     * @throws IllegalArgumentException if the text is not a number followed by one of the units B, KB … TB, KiB … TiB,
+     *     or is above 2⁶³ − 1 bytes
      */
     public static Bytes parse(String text) {
         Matcher match = NUMBER_AND_UNIT.matcher(text.strip());
@@ -56,17 +57,21 @@ public record Bytes(long count) implements Comparable<Bytes> {
             throw new IllegalArgumentException("bytes '" + text + "' must be a number and a unit, such as 95GB; units: "
                     + String.join(", ", UNITS.keySet()));
         }
-        return new Bytes(Math.round(Double.parseDouble(match.group(1)) * unit));
+        double count = Double.parseDouble(match.group(1)) * unit;
+        if (count > Long.MAX_VALUE) {
+            throw new IllegalArgumentException("bytes '" + text + "' must be at most 2^63 - 1 B, about 9,223,372 TB");
+        }
+        return new Bytes(Math.round(count));
     }
 
     /** Returns the sum of both amounts. */
     public Bytes plus(Bytes other) {
-        return new Bytes(Math.addExact(count, other.count));
+        return new Bytes(CheckedMath.plus("bytes", count, other.count));
     }
 
     /** Returns {@code factor} times this amount. */
     public Bytes times(long factor) {
-        return new Bytes(Math.multiplyExact(count, factor));
+        return new Bytes(CheckedMath.times("bytes", count, factor));
     }
 
     /**

@@ -17,12 +17,12 @@ public record Tokens(long count) {
 
     /** Returns the number of tokens in a batch of sequences of the same length. */
     public static Tokens of(long sequences, long length) {
-        return new Tokens(Math.multiplyExact(sequences, length));
+        return new Tokens(CheckedMath.times("tokens", sequences, length));
     }
 
     /** Returns {@code factor} times this number of tokens. */
     public Tokens times(long factor) {
-        return new Tokens(Math.multiplyExact(count, factor));
+        return new Tokens(CheckedMath.times("tokens", count, factor));
     }
 
     @Override

@@ -219,6 +219,8 @@ class MeasurementsTest {
         assertDamaged("1\\.5", "1.5.5".getBytes(), "line 2: mean must be a number, not '1.5.5'");
         assertDamaged("137438953471", "x".getBytes(), "line 3: mean must be a number, not 'x'");
         assertDamaged("ms,1,", "ms,1.5,".getBytes(), "line 2: n must be a number, not '1.5'");
+        assertDamaged("128", "12x".getBytes(), "line 2: context must be a number, not '12x'");
+        assertDamaged("128", "".getBytes(), "line 2: context must be a number, not ''");
         assertDamaged("context", "Size".getBytes(), "line 1: the header names a column twice");
     }
 

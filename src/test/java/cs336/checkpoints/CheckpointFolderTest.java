@@ -110,23 +110,23 @@ class CheckpointFolderTest extends ScopedTest {
         }
         Tensor expected = torch.randn(100);
         Path file = path.resolve("step-000000007.safetensors");
-        TrainingProgress read = TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))));
+        TrainingProgress read = TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))), 4);
         assertEquals(7, read.steps());
         assertEquals(28, read.sequences());
         assertEquals(2, read.randomStates().size());
         assertArrayEquals(new byte[] {1, -2}, read.randomStates().get(1));
         Torch.seed(1234);
         byte[] other = Torch.randomState(Device.cpu());
-        read.restoreRandomState(1, Device.cpu()); // of another kind of device
-        read.restoreRandomState(2, Device.cpu()); // of no rank
+        read.restoreRandomState(file, 1, Device.cpu()); // of another kind of device
+        read.restoreRandomState(file, 2, Device.cpu()); // of no rank
         assertArrayEquals(other, Torch.randomState(Device.cpu()));
-        read.restoreRandomState(0, Device.cpu());
+        read.restoreRandomState(file, 0, Device.cpu());
         assertTrue(torch.equal(expected, torch.randn(100)));
 
         Checkpoint.save(file, Map.of("w", torch.ones(3)), Map.of("step", "-1"));
         var e = assertThrows(
                 IllegalArgumentException.class,
-                () -> TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3)))));
+                () -> TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))), 4));
         assertEquals(file + " has no number of trained steps in its metadata entry 'step'", e.getMessage());
     }
 

@@ -209,7 +209,7 @@ class MeasurementQueryTest {
                 numbers.selectWithNumbers(selection, "context").rowCount());
         String file = folder.resolve("data/measurements/pretend/timing.csv").toString();
         assertEquals(
-                file + ": column size must contain numbers, not 'small'",
+                file + ", line 2: size must be a number, not 'small'",
                 assertThrows(IllegalArgumentException.class, () -> numbers.selectWithNumbers(selection, "size"))
                         .getMessage());
         String missing = assertThrows(

@@ -53,6 +53,10 @@ class PlanCommandTest {
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--mode hsdp --processes 2 | mode must be ddp, zero-1, fsdp or fsdp-without-prefetch, not hsdp",
                 "--bucket-size-mb 0 | --bucket-size-mb must be above 0, not 0.0",
+                "--bucket-size-mb 99999999999999 | --bucket-size-mb must be at most 9223372036854, not 9.9999999999999E13",
+                "--d-model 1000000000 --layers 1 --heads 1 --d-ff 16 --vocab 16 --batch 1 --context 2 | --size"
+                        + " d1000000000-ff16-l1-h1-v16 with --batch 1 and --context 2 must need at most 2^63 - 1 bytes"
+                        + " of memory",
             })
     void wrongUseFailsWithOneLine(String arguments, String message) {
         assertEquals(2, run(arguments));

@@ -207,7 +207,9 @@ class StoredPeaksTest {
         cells[context] = "abc";
         Path file = folder.resolve("damaged.csv");
         assertDamaged(
-                file, lines[0] + "\n" + lines[1] + "\n" + String.join(",", cells) + "\n", ", line 3 cannot be used");
+                file,
+                lines[0] + "\n" + lines[1] + "\n" + String.join(",", cells) + "\n",
+                ", line 3: context must be a number, not 'abc'");
         assertDamaged(file, stored.replaceFirst(",metric,", ",x,"), " cannot be used");
     }
 

@@ -13,6 +13,7 @@ import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 class DeviceMemoryTest {
     private static final ModelShape MODEL = ModelShape.feedForward("tiny", 4, 10, 40, DType.BFLOAT16);
@@ -98,6 +99,24 @@ class DeviceMemoryTest {
         error = assertThrows(IllegalArgumentException.class, () -> Bytes.parse("95 gigabytes"));
         assertTrue(error.getMessage().startsWith("bytes '95 gigabytes' must be a number and a unit"));
         assertThrows(IllegalArgumentException.class, () -> new FsdpMemory(MODEL, TrainingState.MIXED, TOKENS, 1.5));
+    }
+
+    @Test
+    void amountsThatExceed64BitsAreNamed() {
+        var error = assertThrows(IllegalArgumentException.class, () -> Bytes.parse("99999999999999TB"));
+        assertEquals("bytes '99999999999999TB' must be at most 2^63 - 1 B, about 9,223,372 TB", error.getMessage());
+        String limit = " exceed the largest amount, 2^63 - 1";
+        var bytes = new Bytes(1L << 62);
+        assertOverflow("4611686018427387904 + 4611686018427387904 bytes" + limit, () -> bytes.plus(bytes));
+        assertOverflow("4611686018427387904 × 4 bytes" + limit, () -> Bytes.of(1L << 62, 4));
+        assertOverflow("4611686018427387904 × 3 bytes" + limit, () -> bytes.times(3L));
+        assertOverflow("4294967296 × 2147483648 tokens" + limit, () -> Tokens.of(1L << 32, 1L << 31));
+        assertOverflow("2 × 9223372036854775807 tokens" + limit, () -> new Tokens(2).times(Long.MAX_VALUE));
+    }
+
+    private static void assertOverflow(String message, Executable calculation) {
+        assertEquals(
+                message, assertThrows(ArithmeticException.class, calculation).getMessage());
     }
 
     @Test

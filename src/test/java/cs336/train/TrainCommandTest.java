@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.safetensors.Safetensors;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
 import cs336.units.PretendedLoad;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -18,14 +19,21 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import picocli.CommandLine;
 
@@ -162,6 +170,73 @@ class TrainCommandTest {
                 printed.toString(StandardCharsets.UTF_8));
         assertArrayEquals(last, Files.readAllBytes(file(checkpoints, 12)));
         assertArrayEquals(damaged, Files.readAllBytes(checkpoints.resolve("step-000000012.safetensors.damaged")));
+    }
+
+    /** Replaces a text entry or a 0-dimensional tensor of a checkpoint, whose checksum stays right. */
+    private static void forge(Path file, String name, String value) throws IOException {
+        try (var saved = Safetensors.open(file);
+                var scope = MemoryScope.open()) {
+            Map<String, String> metadata = new LinkedHashMap<>(saved.metadata());
+            Map<String, Tensor> tensors = new LinkedHashMap<>();
+            for (String each : saved.entries().keySet()) {
+                tensors.put(each, saved.tensor(each, Device.cpu()));
+            }
+            if (tensors.containsKey(name)) {
+                tensors.get(name).fill_(new Scalar(Double.parseDouble(value)));
+            } else {
+                metadata.put(name, value);
+            }
+            Safetensors.write(file, tensors, metadata);
+        }
+    }
+
+    @ParameterizedTest
+    @CsvSource(
+            delimiter = '|',
+            quoteCharacter = '`',
+            value = {
+                "step | 13 | ` has 13 in its metadata entry 'step', which must be the number in its name and at most"
+                        + " 2147483647`",
+                "sequences | 999999999999999999 | ` has 999999999999999999 in its metadata entry 'sequences', which must"
+                        + " be from 12 to 1024 times the 24 sequences of 12 steps`",
+                "sequences | 11 | ` has 11 in its metadata entry 'sequences', which must be from 12 to 1024 times the 24"
+                        + " sequences of 12 steps`",
+                "sequences | -5 | ` has no number of trained sequences in its metadata entry 'sequences'`",
+                "random.0 | zeros | ` has a metadata entry 'random.0' that is not a state of a random generator`",
+                "random.0 | * | ` has a metadata entry 'random.0' that is not Base64`",
+                "scaler.scale | 0 | `: scaler.scale must be finite and above 0, not 0.0`",
+                "scaler.scale | NaN | `: scaler.scale must be finite and above 0, not NaN`",
+                "scaler.growth_tracker | 2147483647 | `: scaler.growth_tracker must be from 0 to 1999, not 2147483647`",
+                "optimizer.lm_head.weight.step | 1e18 | `: state lm_head.weight.step must be a single int64 from 1 to"
+                        + " 2^53`"
+            })
+    @Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void forgedProgressIsRejected(String name, String value, String message) throws IOException {
+        Path checkpoints = folder.resolve("forged");
+        String[] all = {"--dtype", "fp16", "--checkpoint", checkpoints.toString(), "--steps"};
+        assertEquals(0, run(and(all, "12")));
+        Path last = file(checkpoints, 12);
+        String zeros = Base64.getEncoder().encodeToString(new byte[Torch.randomState(Device.cpu()).length]);
+        forge(last, name, value.equals("zeros") ? zeros : value);
+        assertEquals(2, run(and(all, "13", "--resume")));
+        assertEquals(last + message, error);
+    }
+
+    @Test
+    @Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void aForgedStepInNameAndEntryIsRejected() throws IOException {
+        Path checkpoints = folder.resolve("forged");
+        String[] all = {"--checkpoint", checkpoints.toString(), "--steps", "2"};
+        assertEquals(0, run(all));
+        Path forged = checkpoints.resolve("step-100000000000000000.safetensors");
+        Files.move(file(checkpoints, 2), forged);
+        forge(forged, "step", "100000000000000000");
+        forge(forged, "sequences", "200000000000000000");
+        assertEquals(2, run(and(all, "--resume")));
+        assertEquals(
+                forged + " has 100000000000000000 in its metadata entry 'step', which must be the number in its name"
+                        + " and at most 2147483647",
+                error);
     }
 
     private static String[] and(String[] arguments, String... more) {

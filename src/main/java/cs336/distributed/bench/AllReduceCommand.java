@@ -11,6 +11,7 @@ import cs336.distributed.collectives.World;
 import cs336.distributed.launch.LaunchOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankFailure;
+import cs336.distributed.training.Strategy;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.torch.Device;
@@ -181,7 +182,12 @@ public final class AllReduceCommand extends LabCommand {
      */
     private static long bytes(String megabytes, int ranks, DeviceKind kind) {
         try {
-            long bytes = new BigDecimal(megabytes).movePointRight(MEGA).longValueExact();
+            BigDecimal size = new BigDecimal(megabytes);
+            if (size.compareTo(BigDecimal.valueOf(Strategy.MOST_MB)) > 0) {
+                throw new IllegalArgumentException(
+                        "--megabytes must be at most " + Strategy.MOST_MB + ", not " + megabytes);
+            }
+            long bytes = size.movePointRight(MEGA).longValueExact();
             if (bytes >= 4 && bytes % 4 == 0) {
                 requireMemory(megabytes, bytes, kind == DeviceKind.CUDA ? 1 : ranks, kind);
                 return bytes;

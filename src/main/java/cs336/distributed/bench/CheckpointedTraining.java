@@ -122,7 +122,9 @@ public final class CheckpointedTraining
             int batchSize = c.model().batch();
             Batches batches =
                     Batches.random(config.vocabSize(), batchSize, config.contextLength(), group.device(), DATA_SEED);
-            batches.skip(start.sequences());
+            if (start.steps() < job.steps) {
+                batches.skip(start.sequences());
+            }
             long sequences = start.sequences();
             double loss = Double.NaN;
             for (long step = start.steps() + 1; step <= job.steps; step++) {
@@ -153,8 +155,9 @@ public final class CheckpointedTraining
                 return TrainingProgress.START;
             }
             Path file = Path.of(name);
-            TrainingProgress progress = TrainingProgress.of(file, training.load(file));
-            progress.restoreRandomState(group.rank(), group.device());
+            TrainingProgress progress = TrainingProgress.of(
+                    file, training.load(file), (long) group.size() * c.model().batch());
+            progress.restoreRandomState(file, group.rank(), group.device());
             return progress;
         }
 

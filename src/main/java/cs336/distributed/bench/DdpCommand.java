@@ -198,7 +198,7 @@ public final class DdpCommand extends LabCommand {
         ranks.check();
         rounds.check();
         modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
-        bucketSizes.forEach(Strategy::bucketed);
+        bucketSizes.forEach(size -> Strategy.requireBucketSize("--bucket-size-mb", size));
         if (kind.equals("toy") && modes.contains(DdpBenchmark.NONE)) {
             throw new IllegalArgumentException("mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");

@@ -11,7 +11,6 @@ import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.StepMemoryOptions;
-import cs336.distributed.training.Strategy;
 import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
@@ -171,7 +170,6 @@ public final class FsdpCommand extends LabCommand {
     private List<ModelOptions.Model> checkedModels() {
         modes.forEach(FsdpMode::parse);
         memory.check();
-        Strategy.bucketed(memory.bucketMb());
         ranks.check();
         if (isHybrid() && ranks.nodes() == 1) {
             throw new IllegalArgumentException(

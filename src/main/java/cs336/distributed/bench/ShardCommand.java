@@ -114,7 +114,7 @@ public final class ShardCommand extends LabCommand {
 
     private List<ModelOptions.Model> checkedModels() {
         modes.forEach(ShardMode::parse);
-        Strategy.bucketed(bucketSize);
+        Strategy.requireBucketSize("--bucket-size-mb", bucketSize);
         ranks.check();
         rounds.check();
         storage.requireNames();

@@ -166,7 +166,11 @@ final class FsdpState {
                 metadata.putAll(files.get(0).metadata());
                 requireKind(source, metadata.get(KIND), optimizer);
                 read(source, files, values, state);
-                optimizer.requireLoadable(state);
+                try {
+                    optimizer.requireLoadable(state);
+                } catch (IllegalArgumentException e) {
+                    throw new IllegalArgumentException(source + ": " + e.getMessage(), e);
+                }
             });
             optimizer.loadState(state);
             values.forEach((name, rows) -> parameters.get(name).loadShard(rows));

@@ -28,7 +28,7 @@ public sealed interface Sharding {
      */
     record AllGather(double bucketMb) implements Sharding {
         public AllGather {
-            requirePositive(bucketMb);
+            Strategy.requireBucketSize("bucketMb", bucketMb);
         }
 
         @Override
@@ -45,11 +45,5 @@ public sealed interface Sharding {
     /** Returns an {@link AllGather} sharding with buckets of at most {@code bucketMb} MB. */
     static Sharding allGather(double bucketMb) {
         return new AllGather(bucketMb);
-    }
-
-    private static void requirePositive(double bucketMb) {
-        if (!(bucketMb > 0 && bucketMb < Double.POSITIVE_INFINITY)) {
-            throw new IllegalArgumentException("bucketMb must be above 0 and finite, not " + bucketMb);
-        }
     }
 }

@@ -31,16 +31,17 @@ public final class StepMemoryOptions {
     private int lossRows;
 
     /**
-     * Checks the policy and the number of tokens.
+     * Checks the options.
      *
-     * @throws IllegalArgumentException if the policy is unknown or the number of tokens is negative
+     * @throws IllegalArgumentException if the policy is unknown, or a number is out of range
      */
     public void check() {
+        Strategy.requireBucketSize("--bucket-size-mb", bucketMb);
         CheckpointPolicy.parse(checkpointing);
         ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
     }
 
-    /** Returns the maximum size of a bucket in MB, which {@link #check} does not check. */
+    /** Returns the maximum size of a bucket in MB. */
     public double bucketMb() {
         return bucketMb;
     }

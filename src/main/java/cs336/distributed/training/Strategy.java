@@ -8,6 +8,9 @@ import java.util.Objects;
 
 /** The strategy by which {@link DistributedDataParallel} averages gradients over ranks. */
 public sealed interface Strategy extends Serializable {
+    /** The largest bucket size in MB (10⁶ bytes): 2⁶³ − 1 bytes. */
+    long MOST_MB = (long) (Long.MAX_VALUE / MB);
+
     /** Returns the strategy that all-reduces each gradient separately after the backward pass. */
     static Strategy naive() {
         return new Naive();
@@ -30,7 +33,7 @@ public sealed interface Strategy extends Serializable {
      * during the backward pass.
      *
      * @param megabytes maximum size of a bucket in MB (10⁶ bytes); a larger gradient gets its own bucket
-     * @throws IllegalArgumentException if it is not a positive number
+     * @throws IllegalArgumentException if {@link #requireBucketSize} refuses it
      */
     static Strategy bucketed(double megabytes) {
         return new Bucketed(megabytes);
@@ -53,6 +56,22 @@ public sealed interface Strategy extends Serializable {
                 throw new IllegalArgumentException(
                         "mode '" + mode + "' is unknown; known: naive, flat, overlapped, bucketed");
         };
+    }
+
+    /**
+     * Checks the maximum size of a bucket.
+     *
+     * @param name the name of the argument or option
+     * @param megabytes the size in MB (10⁶ bytes)
+     * @throws IllegalArgumentException if it is not above 0, or is above 2⁶³ − 1 bytes
+     */
+    static void requireBucketSize(String name, double megabytes) {
+        if (!(megabytes > 0)) {
+            throw new IllegalArgumentException(name + " must be above 0, not " + megabytes);
+        }
+        if (megabytes > MOST_MB) {
+            throw new IllegalArgumentException(name + " must be at most " + MOST_MB + ", not " + megabytes);
+        }
     }
 
     /** Returns whether collectives overlap with the backward pass. */
@@ -91,14 +110,12 @@ public sealed interface Strategy extends Serializable {
      */
     record Bucketed(double megabytes) implements Strategy {
         public Bucketed {
-            if (!(megabytes > 0)) {
-                throw new IllegalArgumentException("bucket size must be above 0 MB, not " + megabytes);
-            }
+            requireBucketSize("megabytes", megabytes);
         }
 
         /** Returns the maximum size of a bucket in bytes. */
         long bytes() {
-            return Math.max(1, (long) Math.min(Long.MAX_VALUE, megabytes * MB));
+            return Math.max(1, (long) (megabytes * MB));
         }
 
         @Override

@@ -37,6 +37,7 @@ class AllReduceCommandTest extends CommandTest {
                 "--processes 2,0 | --processes must be at least 1, not 0",
                 "--megabytes 1,-1 | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not -1",
                 "--megabytes 0.000001 | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not 0.000001",
+                "--megabytes 99999999999999 | --megabytes must be at most 9223372036854, not 99999999999999",
                 "--megabytes much | --megabytes must be a positive multiple of 4 bytes in MB, such as 0.512, not much",
                 "--emulate-nodes 2 --processes 2,3 | --processes must be divisible by --emulate-nodes 2, not 3",
                 "--emulate-nodes 1 | --emulate-nodes must be at least 2, not 1",

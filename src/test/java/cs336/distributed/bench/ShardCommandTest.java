@@ -27,7 +27,8 @@ class ShardCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--mode half | mode 'half' is unknown; known: unsharded, broadcast, all-gather, zero-1, unsynchronised",
-                "--bucket-size-mb 0 | bucket size must be above 0 MB, not 0.0",
+                "--bucket-size-mb 0 | --bucket-size-mb must be above 0, not 0.0",
+                "--bucket-size-mb 99999999999999 | --bucket-size-mb must be at most 9223372036854, not 9.9999999999999E13",
                 "--backend mpi | backend 'mpi' is unknown; known: gloo, nccl",
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--steps 0 | --steps must be at least 1, not 0",

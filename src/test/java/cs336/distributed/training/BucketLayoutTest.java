@@ -90,6 +90,8 @@ class BucketLayoutTest {
         assertThrows(IllegalArgumentException.class, () -> BucketLayout.of(floats(1), 0));
         assertThrows(IllegalArgumentException.class, () -> Strategy.bucketed(0));
         assertThrows(IllegalArgumentException.class, () -> Strategy.bucketed(Double.NaN));
+        assertThrows(IllegalArgumentException.class, () -> Strategy.bucketed(1e13));
+        assertThrows(IllegalArgumentException.class, () -> Sharding.allGather(Double.POSITIVE_INFINITY));
         assertEquals(1600, ((Strategy.Bucketed) Strategy.bucketed(0.0016)).bytes());
         var error = assertThrows(IllegalArgumentException.class, () -> Strategy.parse("ring", 25));
         assertEquals("mode 'ring' is unknown; known: naive, flat, overlapped, bucketed", error.getMessage());
