@@ -136,8 +136,6 @@ class MainTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "profile --draw-only --folder /nonexistent | --draw-only: there is no profile of these cases in --folder"
-                        + " /nonexistent",
                 "profile --draw-only --no-pictures | --draw-only and --no-pictures exclude each other",
                 "benchmark --batch 2147483647 | --batch 2147483647 × --context 256 must be at most 2147483647 tokens",
                 "benchmark --context 2147483647 --batch 1 | --context 2147483647 is too long for the rotary position"
@@ -175,6 +173,14 @@ class MainTest {
     void wrongUseIsReportedInOneLine(String command, String message) {
         assertEquals(2, run(command.split(" ")));
         assertEquals("cs336: " + message + "\n", err.toString());
+    }
+
+    @Test
+    void drawingNeedsAProfile() {
+        Path none = folder.resolve("none");
+        assertEquals(2, run("profile", "--draw-only", "--folder", none.toString()));
+        assertEquals(
+                "cs336: --draw-only: there is no profile of these cases in --folder " + none + "\n", err.toString());
     }
 
     @Test

@@ -7,10 +7,12 @@ import java.awt.Font;
 import java.awt.font.FontRenderContext;
 import java.awt.font.TextLayout;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
+import org.junit.jupiter.api.io.TempDir;
 
 class TypefaceTest {
     /** Loads a logical font, after {@link Typeface#prepare} if the argument is {@code prepared}. */
@@ -38,8 +40,9 @@ class TypefaceTest {
 
     @Test
     @EnabledOnOs(OS.LINUX)
-    void aFontConfigurationOfTheUserIsKept() throws IOException {
-        String output = OtherJvm.run(TypefaceTest.class, Map.of("sun.awt.fontconfig", "/nonexistent"), "prepared");
+    void aFontConfigurationOfTheUserIsKept(@TempDir Path folder) throws IOException {
+        String missing = folder.resolve("missing").toString();
+        String output = OtherJvm.run(TypefaceTest.class, Map.of("sun.awt.fontconfig", missing), "prepared");
         assertTrue(output.contains("Exception") && !output.contains("width "), output);
     }
 
