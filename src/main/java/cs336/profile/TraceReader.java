@@ -47,8 +47,7 @@ final class TraceReader {
         try (Reader text = new BoundedStrings(open(file))) {
             return new TraceReader(text).read();
         } catch (MalformedJsonException | NumberFormatException | IllegalStateException e) {
-            String reason = isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
-            throw new IllegalArgumentException(file + " is not a trace: " + reason, e);
+            throw new IllegalArgumentException(file + " is not a trace: " + flaw(file, e), e);
         } catch (EOFException e) {
             throw new IllegalArgumentException(file + " is not a trace: it is truncated", e);
         } catch (ZipException e) {
@@ -56,6 +55,15 @@ final class TraceReader {
                     file + " is not a trace: it is not gzip-compressed: " + e.getMessage(), e);
         } catch (TraceFormatException e) {
             throw new IllegalArgumentException(file + " is not a trace: " + e.getMessage(), e);
+        }
+    }
+
+    /** Returns why a file is not JSON. */
+    private static String flaw(Path file, Exception e) throws IOException {
+        try {
+            return isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
+        } catch (ZipException damage) {
+            return "its compressed data is damaged: " + damage.getMessage();
         }
     }
 

@@ -13,6 +13,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
+import cs336.bench.AttackCount;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.Reader;
@@ -24,6 +26,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import java.util.Random;
 import java.util.stream.Stream;
 import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
@@ -480,6 +483,36 @@ class TraceTest {
                 .getMessage()
                 .contains("truncated"));
         assertThrows(NoSuchFileException.class, () -> Trace.read(folder.resolve("none.json")));
+    }
+
+    /** Traces from Python with random damage, compressed and not; the error names the file. */
+    @Test
+    void anyDamageIsReportedOrHarmless() throws IOException {
+        byte[] packed;
+        try (var resource = TraceTest.class.getResourceAsStream("python-ddp-rank0.json.gz")) {
+            packed = resource.readAllBytes();
+        }
+        byte[] plain = new GZIPInputStream(new ByteArrayInputStream(packed)).readAllBytes();
+        var random = new Random(336);
+        int reported = 0;
+        int tried = AttackCount.times(100);
+        for (int i = 0; i < tried; i++) {
+            boolean compressed = i % 4 > 0;
+            byte[] whole = compressed ? packed : plain;
+            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
+            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
+                bytes[random.nextInt(bytes.length)] = (byte) random.nextInt();
+            }
+            Path file = Files.write(folder.resolve(compressed ? "damaged.json.gz" : "damaged.json"), bytes);
+            try {
+                Trace.read(file);
+            } catch (IllegalArgumentException e) {
+                assertTrue(e.getMessage().startsWith(file + " is not a trace: "), e.getMessage());
+                reported++;
+            }
+        }
+        assertTrue(reported > tried / 3 && reported < tried, "" + reported);
+        AttackCount.inputs(tried, "damaged traces");
     }
 
     @Test

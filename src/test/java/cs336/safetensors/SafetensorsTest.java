@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.AttackCount;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -19,6 +20,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -223,6 +225,39 @@ class SafetensorsTest extends ScopedTest {
             })
     void anInvalidHeaderIsRefusedWithTheReason(String header, int dataLength, String message) throws IOException {
         assertRefused(file(header, dataLength), message);
+    }
+
+    /** Files without a checksum and with random damage; the only failures are IOExceptions that name the file. */
+    @Test
+    void anyDamageOfAFileWithoutChecksumIsReportedOrHarmless() throws IOException {
+        byte[] whole = Files.readAllBytes(file(
+                "{\"__metadata__\":{\"step\":\"7\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+                        + "\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]}}",
+                16));
+        byte[] likely = "{}[]\",:-9e\0\n".getBytes(StandardCharsets.US_ASCII);
+        var random = new Random(336);
+        int reported = 0;
+        int tried = AttackCount.times(2000);
+        for (int i = 0; i < tried; i++) {
+            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
+            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
+                boolean any = random.nextBoolean();
+                bytes[random.nextInt(bytes.length)] =
+                        any ? (byte) random.nextInt() : likely[random.nextInt(likely.length)];
+            }
+            Path file = Files.write(folder.resolve("damaged.safetensors"), bytes);
+            try (var saved = Safetensors.open(file);
+                    var scope = MemoryScope.open()) {
+                for (String name : saved.entries().keySet()) {
+                    saved.tensor(name, Device.cpu());
+                }
+            } catch (IOException e) {
+                assertTrue(e.getMessage().startsWith(file + " "), e.getMessage());
+                reported++;
+            }
+        }
+        assertTrue(reported > tried / 3 && reported < tried, "" + reported);
+        AttackCount.inputs(tried, "damaged safetensors without a checksum");
     }
 
     @Test

@@ -84,7 +84,7 @@ final class CubinFolder {
         }
         try {
             Path file = file(key);
-            if (!Files.exists(file) || Files.size(file) > LARGEST_FILE) {
+            if (!Files.isRegularFile(file) || Files.size(file) > LARGEST_FILE) { // a pipe blocks
                 return null;
             }
             ByteBuffer stored = ByteBuffer.wrap(Files.readAllBytes(file));

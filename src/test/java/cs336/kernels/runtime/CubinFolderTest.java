@@ -15,6 +15,9 @@ import java.util.Arrays;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledOnOs;
+import org.junit.jupiter.api.condition.OS;
 import org.junit.jupiter.api.io.TempDir;
 
 class CubinFolderTest {
@@ -63,6 +66,25 @@ class CubinFolderTest {
         Files.write(file, new byte[] {0x7f, -1, -1, -1});
         assertNull(cache.get("key"));
         AttackCount.inputs(whole.length + tried + 1, "damaged cached kernels");
+    }
+
+    @Test
+    @EnabledOnOs(OS.LINUX)
+    @Timeout(value = 20, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+    void whatIsNoFileIsACacheMiss() throws Exception {
+        var cache = new CubinFolder(folder);
+        Path file = folder.resolve("key.cubin");
+        Files.createDirectory(file);
+        assertNull(cache.get("key"));
+        Files.delete(file);
+        Files.createSymbolicLink(file, file);
+        assertNull(cache.get("key"));
+        Files.delete(file);
+        assertEquals(0, new ProcessBuilder("mkfifo", file.toString()).start().waitFor());
+        assertNull(cache.get("key"));
+        cache.put("key", CUBIN);
+        assertStored(cache);
+        AttackCount.inputs(3, "cached kernels that are no files");
     }
 
     @Test
