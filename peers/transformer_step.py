@@ -3,11 +3,11 @@
 usage: python3 peers/transformer_step.py CSV [--year 2025] [--size small,medium] [--context 128,512] [--dtype fp32,tf32,bf16]
            [--mode eager,compile,reduce-overhead,max-autotune] [--pass forward,step] [--warmup 5] [--steps 10] [--rounds 1]
 
-CSV is the file that `cs336 benchmark` wrote for the model and batch size of the same year (2025: 4 sequences, 2024: 16). Rows are added to it under the
-implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and `pytorch-max-autotune` (the modes of
-torch.compile); rows of the same case are replaced. The protocol is that of cs336.bench.Benchmark: warm-up steps, then each step
-is timed separately, with the GPU synchronised before and after. bf16 is autocast; AdamW is PyTorch's fused version. Rounds
-alternate with those of other programs if peers/alternate.py starts them.
+CSV is the file that `cs336 benchmark` wrote for the model and batch size of the same year (2025: 4 sequences, 2024: 16). Rows
+are added to it under the implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and
+`pytorch-max-autotune` (the modes of torch.compile); rows of the same case are replaced. The protocol is that of
+cs336.bench.Benchmark: warm-up steps, then each step is timed separately, with the GPU synchronised before and after. bf16 is
+autocast; AdamW is PyTorch's fused version. Rounds alternate with those of other programs if peers/alternate.py starts them.
 """
 
 import argparse
@@ -88,7 +88,7 @@ class GELU(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, year, d_model, d_ff, heads):
+    def __init__(self, d_model, d_ff, heads, year):
         super().__init__()
         self.ln1, self.ln2 = RMSNorm(d_model), RMSNorm(d_model)
         self.attn = SelfAttention(d_model, heads, rotary=year == 2025)
@@ -102,11 +102,11 @@ class Block(nn.Module):
 class TransformerLM(nn.Module):
     """The model of cs336.basics.TransformerLM. 2024: learned positions, GELU, output head tied to the embeddings."""
 
-    def __init__(self, year, d_model, d_ff, layers, heads, context):
+    def __init__(self, d_model, d_ff, layers, heads, context, year=2025):
         super().__init__()
         self.embeddings = nn.Embedding(VOCAB, d_model)
         self.positions = nn.Embedding(context, d_model) if year == 2024 else None
-        self.layers = nn.ModuleList(Block(year, d_model, d_ff, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(Block(d_model, d_ff, heads, year) for _ in range(layers))
         self.norm, self.head = RMSNorm(d_model), nn.Linear(d_model, VOCAB, bias=False)
         if year == 2024:
             for embedding in (self.embeddings, self.positions):
@@ -190,7 +190,7 @@ def main():
     for size, context in itertools.product(args.size.split(","), map(int, args.context.split(","))):
         torch.manual_seed(0)
         with torch.device("cuda"):
-            model = TransformerLM(args.year, *SIZES[size], context)
+            model = TransformerLM(*SIZES[size], context, args.year)
         batch = BATCH[args.year]
         inputs, targets = (torch.randint(VOCAB, (batch, context), device="cuda") for _ in range(2))
         for dtype, mode in itertools.product(args.dtype.split(","), args.mode.split(",")):
