@@ -40,6 +40,14 @@ final class KernelTrialRun {
     }
 
     private static KernelConnectionProperties onFreePorts() throws IOException {
+        int[] ports = freePorts();
+        String key = UUID.randomUUID().toString(); // other users of the machine must not execute cells
+        return new KernelConnectionProperties(
+                "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", key);
+    }
+
+    /** Returns five different ports that nobody listens on. */
+    static int[] freePorts() throws IOException {
         var ports = new int[5];
         List<ServerSocket> sockets = new ArrayList<>();
         for (int i = 0; i < ports.length; i++) {
@@ -49,9 +57,7 @@ final class KernelTrialRun {
         for (ServerSocket socket : sockets) {
             socket.close();
         }
-        String key = UUID.randomUUID().toString(); // other users of the machine must not execute cells
-        return new KernelConnectionProperties(
-                "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", key);
+        return ports;
     }
 
     /** Requests the execution of the cell, and then the end of the kernel. */

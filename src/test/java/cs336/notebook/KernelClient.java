@@ -5,8 +5,6 @@ import com.google.gson.JsonParser;
 import io.github.spencerpark.jupyter.kernel.KernelConnectionProperties;
 import io.github.spencerpark.jupyter.messages.HMACGenerator;
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
@@ -39,23 +37,10 @@ final class KernelClient implements AutoCloseable {
     }
 
     KernelClient() throws IOException, GeneralSecurityException {
-        ports = freePorts();
+        ports = KernelTrialRun.freePorts();
         properties = new KernelConnectionProperties(
                 "127.0.0.1", ports[0], ports[1], ports[2], ports[3], ports[4], "tcp", "hmac-sha256", KEY);
         signer = properties.createHMACGenerator();
-    }
-
-    private static int[] freePorts() throws IOException {
-        var free = new int[Port.values().length];
-        List<ServerSocket> sockets = new ArrayList<>();
-        for (int i = 0; i < free.length; i++) {
-            sockets.add(new ServerSocket(0, 1, InetAddress.getLoopbackAddress()));
-            free[i] = sockets.get(i).getLocalPort();
-        }
-        for (ServerSocket socket : sockets) {
-            socket.close();
-        }
-        return free;
     }
 
     KernelConnectionProperties properties() {
