@@ -3,11 +3,12 @@ package cs336.notebook;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -46,7 +47,7 @@ public final class Evaluator implements AutoCloseable {
     private final JShell shell;
     private final SourceCodeAnalysis analysis;
     private final Map<String, SnippetOrigin> originOfSnippet = new HashMap<>();
-    private final Map<String, String> lostVariables = new LinkedHashMap<>(); // by what was declared again
+    private final SortedMap<String, String> lostVariables = new TreeMap<>(); // by what was declared again
     private final Map<String, Snippet> dropped = new HashMap<>(); // by class, for frames of their lambdas
     private SnippetOrigin running;
     private volatile boolean interrupted;
