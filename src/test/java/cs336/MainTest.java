@@ -131,6 +131,14 @@ class MainTest {
         }
     }
 
+    @Test
+    void aFolderThatTakesNoFilesIsNamed() {
+        assertEquals(1, run("isoflops", "--generate", "/proc/runs.json"));
+        assertEquals(
+                "cs336: --generate /proc/runs.json cannot be written: no file can be created in /proc\n",
+                err.toString());
+    }
+
     @ParameterizedTest
     @CsvSource(
             delimiter = '|',

@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import java.io.IOException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -41,7 +42,7 @@ public final class ArgumentCheck {
         notEmpty(option, folder);
         try {
             Files.createDirectories(folder);
-            Files.delete(Files.createTempFile(folder, ".cs336-", null));
+            requireNewFiles(folder);
         } catch (IOException e) {
             throw cannotWrite(option, folder, e);
         }
@@ -66,7 +67,7 @@ public final class ArgumentCheck {
         try {
             Files.createDirectories(folder);
             if (!Files.exists(file)) {
-                Files.delete(Files.createTempFile(folder, ".cs336-", null));
+                requireNewFiles(folder);
             }
         } catch (IOException e) {
             throw cannotWrite(option, file, e);
@@ -85,9 +86,17 @@ public final class ArgumentCheck {
         }
     }
 
+    private static void requireNewFiles(Path folder) throws IOException {
+        try {
+            Files.delete(Files.createTempFile(folder, ".cs336-", null));
+        } catch (FileSystemException e) { // names the temporary file
+            throw new IOException("no file can be created in " + folder, e);
+        }
+    }
+
     private static IOException cannotWrite(String option, Path path, IOException e) {
-        return new IOException(
-                option + " " + path + " cannot be written: " + e.getClass().getSimpleName() + ": " + e.getMessage(), e);
+        String kind = e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
+        return new IOException(option + " " + path + " cannot be written: " + kind + e.getMessage(), e);
     }
 
     /**
