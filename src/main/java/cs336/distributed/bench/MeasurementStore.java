@@ -11,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 
 /**
  * An open {@link MeasurementFile}. Every rank may open it, but only rank 0 may write.
@@ -62,10 +63,24 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance.updated());
     }
 
-    /** Stores the samples collected so far on rank 0, if there are any; replaces earlier ones of the same case. */
+    /** Stores the samples collected so far on rank 0, see {@link #put(Case, SampleCollector)}. */
     void put(ProcessGroup group, Case c, SampleCollector collected) throws IOException {
+        if (group.rank() == 0) {
+            put(c, collected);
+        }
+    }
+
+    /**
+     * Stores the samples collected so far, if there are any, and replaces earlier ones of the same case. Samples that
+     * lack metrics of the case do not replace earlier ones that have all.
+     */
+    void put(Case c, SampleCollector collected) throws IOException {
         List<Samples> samples = collected.samples();
-        if (group.rank() == 0 && !samples.isEmpty()) {
+        boolean hasAll = samples.stream()
+                .map(Samples::metric)
+                .collect(Collectors.toSet())
+                .containsAll(c.metrics());
+        if (!samples.isEmpty() && (hasAll || !measurements.holds(c))) {
             put(c, samples);
         }
     }
