@@ -82,6 +82,7 @@ public final class CompiledStep implements AutoCloseable {
     private final List<Tensor> parameters;
     private final List<List<Integer>> buckets; // indices of parameters whose collective overlaps with the passes
     private final GradientSums earlier; // of the batches before the current one
+    private List<Boolean> trainableEarlier; // which parameters required a gradient in the last batch
     private boolean collectivesInGraph;
     private final AdamWCasts masterWeights; // null unless the optimizer is AdamW
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
@@ -264,7 +265,8 @@ public final class CompiledStep implements AutoCloseable {
      * @return the mean cross-entropy before the update in nats, a 0-dimensional fp32 tensor. The next step with this
      *     input shape overwrites it.
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above
-     * @throws IllegalStateException if the step is closed, or cannot be recorded; the message says why
+     * @throws IllegalStateException if the step is closed, or cannot be recorded; or if other parameters require a
+     *     gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
         ShapeGraph ofShape = prepare(inputs, targets);
@@ -309,6 +311,11 @@ public final class CompiledStep implements AutoCloseable {
             throw new IllegalArgumentException("targets must have the shape of inputs, " + key.shape() + ", not "
                     + Arrays.toString(Tensors.shape(targets)));
         }
+        if (earlier.batches() > 0 && !key.trainable().equals(trainableEarlier)) {
+            throw new IllegalStateException(
+                    "the parameters that require a gradient must not change between accumulate() and run()");
+        }
+        trainableEarlier = key.trainable();
         Torch.allowTf32(precision.tf32());
         ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(inputs));
         if (optimizer instanceof ShardedOptimizer<?> sharded) {

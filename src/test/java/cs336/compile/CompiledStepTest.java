@@ -122,6 +122,34 @@ class CompiledStepTest {
         }
     }
 
+    @Test
+    void theTrainableParametersStayTheSameWhileGradientsAreSummed() {
+        for (boolean isFused : new boolean[] {false, true}) {
+            try (var scope = MemoryScope.open();
+                    var model = new TransformerLM(CONFIG, Device.cpu());
+                    var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                    var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
+                Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
+                if (isFused) {
+                    step.fuse();
+                }
+                step.accumulate(ids, ids);
+                Tensor parameter = model.parameters().get(1);
+                parameter.set_requires_grad(false);
+                for (Executable call : List.<Executable>of(() -> step.run(ids, ids), () -> step.accumulate(ids, ids))) {
+                    var error = assertThrows(IllegalStateException.class, call);
+                    assertEquals(
+                            "the parameters that require a gradient must not change between accumulate() and run()",
+                            error.getMessage());
+                }
+                parameter.set_requires_grad(true);
+                step.run(ids, ids);
+                parameter.set_requires_grad(false);
+                step.run(ids, ids);
+            }
+        }
+    }
+
     private static String message(CompiledStep step, Tensor inputs, Tensor targets) {
         return assertThrows(IllegalArgumentException.class, () -> step.run(inputs, targets))
                 .getMessage();

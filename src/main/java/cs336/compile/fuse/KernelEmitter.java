@@ -266,7 +266,7 @@ final class KernelEmitter {
             line("            " + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
             line("            " + load(load, name));
         });
-        loads.expressions().replaceAll((load, name) -> name + "[i]");
+        loads.index((load, name) -> name + "[i]");
         emitMembers(needed(sums), "            ");
         for (Operation member : sums) {
             line("            EACH(i) acc" + id(member) + "[i] += " + expressions.reduced(member) + ";");
@@ -354,7 +354,7 @@ final class KernelEmitter {
         if (tile.prefetch()) {
             line("    stage = 1 - stage;");
         }
-        loads.expressions().replaceAll((load, name) -> loads.isPerRow(load) ? name : name + "[k][i]");
+        loads.index((load, name) -> loads.isPerRow(load) ? name : name + "[k][i]");
     }
 
     /** Emits the loads of those tensors that have an element for each column. */

@@ -7,9 +7,11 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.BiFunction;
 import java.util.stream.Stream;
 
 /**
@@ -46,9 +48,16 @@ final class KernelLoads {
         return vector;
     }
 
-    /** Returns the tensors with the expressions of their elements: names at first, which the emitter extends. */
+    /**
+     * Returns the tensors with the expressions of their elements: names, until they are {@linkplain #index indexed}.
+     */
     Map<Load, String> expressions() {
-        return expressions;
+        return Collections.unmodifiableMap(expressions);
+    }
+
+    /** Replaces the name of each tensor by the expression of its element. */
+    void index(BiFunction<Load, String, String> element) {
+        expressions.replaceAll(element);
     }
 
     /** Returns the load by which a member reads a view from outside of the group. */

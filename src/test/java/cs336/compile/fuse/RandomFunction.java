@@ -13,8 +13,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A random function of three tensors, made of pointwise operators, reductions, broadcasts, views, casts, writes in
- * place and matrix multiplications. Its values stay near 1, so that rounding errors do not grow.
+ * A random function of three tensors, made of pointwise operators, reductions, broadcasts, views, casts and writes in
+ * place. Its values stay near 1, so that rounding errors do not grow.
  *
  * @param seed determines the function and the shapes of its inputs
  */
