@@ -27,6 +27,7 @@ import java.util.stream.Collectors;
  */
 final class TidyCsv {
     private static final String TEMPORARY = ".new";
+    private static final int MOST_LINE_BYTES = 100_000;
 
     /** The lock between threads of this process. A file lock only excludes other processes. */
     private static final ReentrantLock THREADS = new ReentrantLock();
@@ -95,7 +96,8 @@ final class TidyCsv {
      * Returns header and rows; empty if the file is missing or has no complete line.
      *
      * @throws IOException if the file cannot be read, or a line is not UTF-8, ends with a carriage return alone, has a
-     *     quote that is not closed, or has another number of cells than the header; the message names file and line
+     *     quote that is not closed, is too long, or has another number of cells than the header; the message names file
+     *     and line
      */
     List<List<String>> lines() throws IOException {
         if (!Files.exists(path)) {
@@ -119,6 +121,9 @@ final class TidyCsv {
     /** Returns the cells of the line after the given ones. */
     private List<String> cells(byte[] bytes, int start, int end, List<List<String>> before) throws IOException {
         int number = before.size() + 1;
+        if (end - start > MOST_LINE_BYTES) { // decoding it might fill the memory
+            throw damaged(number, "the line has " + (end - start) + " bytes, more than " + MOST_LINE_BYTES);
+        }
         boolean carriageReturn = end > start && bytes[end - 1] == '\r';
         List<String> cells;
         try {

@@ -183,6 +183,14 @@ class MeasurementsTest {
     }
 
     @Test
+    void aLineThatIsTooLongIsAnError() throws IOException {
+        measurements.put(size("small", 128), measured(1), HERE);
+        Files.writeString(measurements.path(), "x".repeat(100_001) + "\n", StandardOpenOption.APPEND);
+        var error = assertThrows(IOException.class, () -> measurements.put(size("xl", 128), measured(2), HERE));
+        assertEquals(measurements.path() + ", line 4: the line has 100001 bytes, more than 100000", error.getMessage());
+    }
+
+    @Test
     void aFileWithAnIncompleteHeaderIsEmpty() throws IOException {
         Files.createDirectories(measurements.path().getParent());
         Files.writeString(measurements.path(), "size,cont");
