@@ -59,12 +59,9 @@ public interface AdamWKernel {
 
     /** Returns the update by the first service that supports these tensors, or by PyTorch. */
     static AdamWUpdate find(AdamWTensors tensors) {
-        for (AdamWKernel kernel : ServiceLoader.load(AdamWKernel.class)) {
-            Optional<AdamWUpdate> update = kernel.prepare(tensors);
-            if (update.isPresent()) {
-                return update.get();
-            }
-        }
-        return new PyTorchAdamW(tensors);
+        return Services.of(AdamWKernel.class)
+                .flatMap(kernel -> kernel.prepare(tensors).stream())
+                .findFirst()
+                .orElseGet(() -> new PyTorchAdamW(tensors));
     }
 }

@@ -36,7 +36,7 @@ public interface Attention {
      * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     static Attention named(String name) {
-        return Named.find("attention", name, Attention.class, Attention::name);
+        return Services.named("attention", name, Attention.class, Attention::name);
     }
 
     /**

@@ -31,9 +31,8 @@ public interface FusedAttention {
     /** Returns the operators of the first registered service that supports these queries. */
     static Optional<FusedAttentionPasses> find(Tensor q, boolean causal) {
         Tensors.requireDefined("q", q);
-        // In a notebook the thread's class loader does not find the services of this jar.
-        return ServiceLoader.load(FusedAttention.class, FusedAttention.class.getClassLoader()).stream()
-                .flatMap(service -> service.get().passes(q, causal).stream())
+        return Services.of(FusedAttention.class)
+                .flatMap(service -> service.passes(q, causal).stream())
                 .findFirst();
     }
 }

@@ -28,7 +28,7 @@ public interface Fuser {
      * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     static Fuser named(String name) {
-        return Named.find("fusion", name, Fuser.class, Fuser::name);
+        return Services.named("fusion", name, Fuser.class, Fuser::name);
     }
 
     /** A differentiable function of tensors. */

@@ -48,6 +48,6 @@ public interface Normalization {
      * @throws IllegalArgumentException if there is none; the message lists the known names
      */
     static Normalization named(String name) {
-        return Named.find("normalization", name, Normalization.class, Normalization::name);
+        return Services.named("normalization", name, Normalization.class, Normalization::name);
     }
 }

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
-@Timeout(300)
+@Timeout(900) // thirty kills under load
 class CheckpointedTrainingTest {
     private static final String TINY = "--d-model 8 --layers 1 --heads 2 --vocab 11 --context 4 --device cpu ";
 
