@@ -46,6 +46,7 @@ import tech.tablesaw.selection.BitmapBackedSelection;
  * {@code round=median} selects the round with the middle median (the larger of two).
  */
 public final class MeasurementQuery {
+    private static final int MOST_EXAMPLES = 6; // of differing values in a message
     private static final Pattern TABLE = Pattern.compile("(?ms)^```table\\n(.*?)^```$");
 
     private final Path folder;
@@ -497,7 +498,10 @@ public final class MeasurementQuery {
                 values.add(column.getUnformattedString(row));
             }
             if (values.size() > 1) {
-                differing.add(column.name() + " (" + String.join(", ", values) + ")");
+                String rest = values.size() > MOST_EXAMPLES ? ", … " + values.size() + " values" : "";
+                differing.add(values.stream()
+                        .limit(MOST_EXAMPLES)
+                        .collect(Collectors.joining(", ", column.name() + " (", rest + ")")));
             }
         }
         return differing.isEmpty() ? "" : "; they differ in " + String.join("; ", differing);

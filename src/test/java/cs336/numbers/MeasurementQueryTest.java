@@ -161,6 +161,19 @@ class MeasurementQueryTest {
     }
 
     @Test
+    void theErrorForAnAmbiguousReferenceListsFewValuesOfAColumn() throws IOException {
+        var csv = new StringBuilder("size,metric,unit,mean\n");
+        for (int i = 1; i <= 8; i++) {
+            csv.append("s").append(i).append(",total,ms,1\n");
+        }
+        Files.writeString(folder.resolve("data/measurements/pretend/sizes.csv"), csv);
+        assertEquals(
+                "ambiguous: 8 rows match sizes[metric=total];"
+                        + " they differ in size (s1, s2, s3, s4, s5, s6, … 8 values)",
+                failure("sizes[metric=total] : %.1f"));
+    }
+
+    @Test
     void decimalParametersAreWrittenInPlainNotation() {
         double[] values = {1e23, 25, 0.5, -1.25e-5, 3e8, 0, 0.1};
         Table table = Table.create(DoubleColumn.create("x", values).appendMissing());
