@@ -1,11 +1,13 @@
 """The PyTorch counterpart of `cs336 benchmark`: the same measurements with PyTorch on the same GPU.
 
 usage: python3 peers/transformer_step.py CSV [--year 2025] [--size small,medium] [--context 128,512] [--dtype fp32,tf32,bf16]
-           [--mode eager,compile,reduce-overhead,max-autotune] [--pass forward,step] [--warmup 5] [--steps 10] [--rounds 1]
+           [--mode eager,compile,reduce-overhead,max-autotune] [--attention plain] [--pass forward,step] [--warmup 5] [--steps 10]
+           [--rounds 1]
 
 CSV is the file that `cs336 benchmark` wrote for the model and batch size of the same year (2025: 4 sequences, 2024: 16). Rows
 are added to it under the implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and
-`pytorch-max-autotune` (the modes of torch.compile); rows of the same case are replaced. The protocol is that of
+`pytorch-max-autotune` (the modes of torch.compile); rows of the same case are replaced. `--attention sdpa` uses PyTorch's
+scaled_dot_product_attention instead of separate operators, and adds `+sdpa` to the implementation. The protocol is that of
 cs336.bench.Benchmark: warm-up steps, then each step is timed separately, with the GPU synchronised before and after. bf16 is
 autocast; AdamW is PyTorch's fused version. Rounds alternate with those of other programs if peers/alternate.py starts them.
 """
@@ -45,6 +47,8 @@ class RMSNorm(nn.Module):
 
 
 class SelfAttention(nn.Module):
+    sdpa = False  # for all layers: scaled_dot_product_attention instead of separate operators
+
     def __init__(self, d_model, heads, rotary):
         super().__init__()
         self.heads, self.rotary = heads, rotary
@@ -63,9 +67,12 @@ class SelfAttention(nn.Module):
             return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
         q, k, v = rotate(split(self.q(x))), rotate(split(self.k(x))), split(self.v(x))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        weights = torch.softmax(torch.where(mask, scores, float("-inf")), dim=-1)
-        return self.out((weights @ v).transpose(1, 2).reshape(batch, positions, width))
+        if self.sdpa:
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+            attended = torch.softmax(torch.where(mask, scores, float("-inf")), dim=-1) @ v
+        return self.out(attended.transpose(1, 2).reshape(batch, positions, width))
 
 
 class SwiGLU(nn.Module):
@@ -179,12 +186,15 @@ def main():
     parser.add_argument("--context", default="128,512")
     parser.add_argument("--dtype", default="fp32")
     parser.add_argument("--mode", default="eager")
+    parser.add_argument("--attention", choices=["plain", "sdpa"], default="plain")
     parser.add_argument("--pass", dest="passes", default="forward,forward-backward,step")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     require_clean(args)
+    SelfAttention.sdpa = args.attention == "sdpa"
+    variant = "+sdpa" if SelfAttention.sdpa else ""
 
     origin = provenance()
     for size, context in itertools.product(args.size.split(","), map(int, args.context.split(","))):
@@ -199,7 +209,7 @@ def main():
             for name in args.passes.split(","):
                 case = {
                     "size": size, "year": args.year, "batch": batch, "context": context, "dtype": dtype, "pass": name,
-                    "warmup": args.warmup, "steps": args.steps, "implementation": f"pytorch-{mode}",
+                    "warmup": args.warmup, "steps": args.steps, "implementation": f"pytorch-{mode}{variant}",
                 }
                 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
                 try:
