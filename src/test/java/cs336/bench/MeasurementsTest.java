@@ -248,11 +248,10 @@ class MeasurementsTest {
         int reported = 0;
         int tried = AttackCount.times(1500);
         for (int i = 0; i < tried; i++) {
-            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
-            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
+            byte[] bytes = RandomDamage.of(whole, random, () -> {
                 byte[] likely = {',', '"', '\n', '\r', 0, '-', (byte) 0xc3, (byte) random.nextInt()};
-                bytes[random.nextInt(bytes.length)] = likely[random.nextInt(likely.length)];
-            }
+                return likely[random.nextInt(likely.length)];
+            });
             Files.write(measurements.path(), bytes);
             try {
                 measurements.table();

@@ -14,6 +14,7 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import cs336.bench.AttackCount;
+import cs336.bench.RandomDamage;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -499,10 +500,7 @@ class TraceTest {
         for (int i = 0; i < tried; i++) {
             boolean compressed = i % 4 > 0;
             byte[] whole = compressed ? packed : plain;
-            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
-            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
-                bytes[random.nextInt(bytes.length)] = (byte) random.nextInt();
-            }
+            byte[] bytes = RandomDamage.of(whole, random);
             Path file = Files.write(folder.resolve(compressed ? "damaged.json.gz" : "damaged.json"), bytes);
             try {
                 Trace.read(file);

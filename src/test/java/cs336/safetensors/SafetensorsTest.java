@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.AttackCount;
+import cs336.bench.RandomDamage;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -239,12 +240,10 @@ class SafetensorsTest extends ScopedTest {
         int reported = 0;
         int tried = AttackCount.times(2000);
         for (int i = 0; i < tried; i++) {
-            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
-            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
-                boolean any = random.nextBoolean();
-                bytes[random.nextInt(bytes.length)] =
-                        any ? (byte) random.nextInt() : likely[random.nextInt(likely.length)];
-            }
+            byte[] bytes = RandomDamage.of(
+                    whole,
+                    random,
+                    () -> random.nextBoolean() ? random.nextInt() : likely[random.nextInt(likely.length)]);
             Path file = Files.write(folder.resolve("damaged.safetensors"), bytes);
             try (var saved = Safetensors.open(file);
                     var scope = MemoryScope.open()) {

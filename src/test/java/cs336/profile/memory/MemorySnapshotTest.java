@@ -7,13 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.TransformerConfig;
 import cs336.bench.AttackCount;
 import cs336.bench.Pass;
+import cs336.bench.RandomDamage;
 import cs336.profile.PythonMemoryViz;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -120,10 +120,7 @@ class MemorySnapshotTest {
         int reported = 0;
         int tried = AttackCount.times(3000);
         for (int i = 0; i < tried; i++) {
-            byte[] bytes = Arrays.copyOf(whole, random.nextInt(4) == 0 ? random.nextInt(whole.length) : whole.length);
-            for (int n = random.nextInt(4); n > 0 && bytes.length > 0; n--) {
-                bytes[random.nextInt(bytes.length)] = (byte) random.nextInt();
-            }
+            byte[] bytes = RandomDamage.of(whole, random);
             Files.write(file, bytes);
             try {
                 MemorySnapshot.read(file);
