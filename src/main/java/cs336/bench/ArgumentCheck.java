@@ -44,7 +44,7 @@ public final class ArgumentCheck {
             Files.createDirectories(folder);
             requireNewFiles(folder);
         } catch (IOException e) {
-            throw cannotWrite(option, folder, e);
+            throw WholeFile.notWritten(option + " " + folder, e);
         }
     }
 
@@ -70,7 +70,7 @@ public final class ArgumentCheck {
                 requireNewFiles(folder);
             }
         } catch (IOException e) {
-            throw cannotWrite(option, file, e);
+            throw WholeFile.notWritten(option + " " + file, e);
         }
     }
 
@@ -92,11 +92,6 @@ public final class ArgumentCheck {
         } catch (FileSystemException e) { // names the temporary file
             throw new IOException("no file can be created in " + folder, e);
         }
-    }
-
-    private static IOException cannotWrite(String option, Path path, IOException e) {
-        String kind = e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
-        return new IOException(option + " " + path + " cannot be written: " + kind + e.getMessage(), e);
     }
 
     /**

@@ -95,9 +95,14 @@ public final class WholeFile {
             }
             return file;
         } catch (IOException e) {
-            String kind = e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
-            throw new IOException(file + " cannot be written: " + kind + e.getMessage(), e);
+            throw notWritten(file.toString(), e);
         }
+    }
+
+    /** Returns an error that names what cannot be written, and why. */
+    static IOException notWritten(String name, IOException e) {
+        String kind = e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
+        return new IOException(name + " cannot be written: " + kind + e.getMessage(), e);
     }
 
     private static void replace(Path file, FileContent content) throws IOException {

@@ -11,7 +11,6 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.stream.Collectors;
 
 /**
  * An open {@link MeasurementFile}. Every rank may open it, but only rank 0 may write.
@@ -76,10 +75,7 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
      */
     void put(Case c, SampleCollector collected) throws IOException {
         List<Samples> samples = collected.samples();
-        boolean hasAll = samples.stream()
-                .map(Samples::metric)
-                .collect(Collectors.toSet())
-                .containsAll(c.metrics());
+        boolean hasAll = samples.stream().map(Samples::metric).toList().containsAll(c.metrics());
         if (!samples.isEmpty() && (hasAll || !measurements.holds(c))) {
             put(c, samples);
         }

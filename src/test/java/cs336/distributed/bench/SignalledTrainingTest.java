@@ -8,7 +8,6 @@ import cs336.Main;
 import cs336.bench.AttackCount;
 import cs336.bench.TestJvm;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -56,7 +55,7 @@ class SignalledTrainingTest {
                 .start();
         try {
             while (!Files.readString(output).contains("step")) {
-                assertTrue(training.isAlive(), () -> command + ": " + text(errors));
+                assertTrue(training.isAlive(), command + ": " + Files.readString(errors));
                 Thread.sleep(50);
             }
             Thread.sleep(random.nextInt(LONGEST_WAIT_MS));
@@ -66,22 +65,15 @@ class SignalledTrainingTest {
             assertEquals(
                     0, new ProcessBuilder("kill", "-" + signal, victim).start().waitFor());
             assertTrue(training.waitFor(BOUND_S, TimeUnit.SECONDS), command + " goes on after SIG" + signal);
-            assertEquals(1, training.exitValue(), text(errors));
-            assertTrue(text(errors).contains("cs336: rank "), text(errors));
+            String said = Files.readString(errors);
+            assertEquals(1, training.exitValue(), said);
+            assertTrue(said.contains("cs336: rank "), said);
             for (ProcessHandle rank : ranks) {
                 assertFalse(rank.isAlive(), "process " + rank.pid() + " is left by " + command);
             }
         } finally {
             training.descendants().forEach(ProcessHandle::destroyForcibly);
             training.destroyForcibly();
-        }
-    }
-
-    private static String text(Path file) {
-        try {
-            return Files.readString(file);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
         }
     }
 
