@@ -68,6 +68,7 @@ final class KernelEmitter {
     private final int vector;
     private final KernelTile tile;
     private final List<Load> prefetched = new ArrayList<>();
+    private final Map<Load, String> late; // names of what is loaded after the reductions and takes no registers before
     private final int chunks;
 
     private KernelEmitter(FusionGroup group, List<ProgramValue> outputs, KernelTile chosen) {
@@ -83,6 +84,7 @@ final class KernelEmitter {
         boolean hasRows = group.hasReduction() && !group.isOverColumns();
         chunks = hasRows ? (int) ((accesses + tile.rowThreads() - 1) / tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
+        late = hasRows && sums.isEmpty() ? lateLoads() : Map.of();
     }
 
     /** Returns the kernel that computes these outputs of a group. */
@@ -168,7 +170,8 @@ final class KernelEmitter {
 
     private void emitRow() {
         List<String> packed = loads.expressions().keySet().stream()
-                .filter(load -> !loads.isPerRow(load) && loads.isVector(load) && load.dtype() != DType.FLOAT32)
+                .filter(load -> !loads.isPerRow(load) && !late.containsKey(load))
+                .filter(load -> loads.isVector(load) && load.dtype() != DType.FLOAT32)
                 .map(loads.expressions()::get)
                 .toList();
         emitLoads();
@@ -350,11 +353,24 @@ final class KernelEmitter {
         if (tile.prefetch()) {
             line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
         }
-        emitElementLoads(load -> !tile.prefetch() || loads.isOfRow(load));
+        emitElementLoads(load -> !late.containsKey(load) && (!tile.prefetch() || loads.isOfRow(load)));
         if (tile.prefetch()) {
             line("    stage = 1 - stage;");
         }
-        loads.index((load, name) -> loads.isPerRow(load) ? name : name + "[k][i]");
+        loads.index((load, name) -> name + (loads.isPerRow(load) ? "" : late.containsKey(load) ? "[i]" : "[k][i]"));
+    }
+
+    /** Returns what is the same in all rows, so that it comes from a cache, and is needed by no reduction. */
+    private Map<Load, String> lateLoads() {
+        List<Operation> reductions = members(member -> member.operator() instanceof ReductionOperator);
+        Set<Load> read = Stream.concat(reductions.stream(), needed(reductions).stream())
+                .flatMap(member -> member.reads().stream()
+                        .filter(view -> group.level(view.value()) == null)
+                        .map(view -> loads.of(member, view)))
+                .collect(Collectors.toSet());
+        Map<Load, String> names = new LinkedHashMap<>(loads.expressions());
+        names.keySet().removeIf(load -> loads.isPerRow(load) || loads.isOfRow(load) || read.contains(load));
+        return names;
     }
 
     /** Emits the loads of those tensors that have an element for each column. */
@@ -409,6 +425,10 @@ final class KernelEmitter {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
+            late.forEach((load, name) -> {
+                line(indent + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
+                line(indent + load(load, name));
+            });
             List<Operation> elements =
                     new ArrayList<>(stores.stream().map(ElementStore::member).toList());
             List<Operation> readers = new ArrayList<>(elements);

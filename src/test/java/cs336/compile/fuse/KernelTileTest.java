@@ -79,6 +79,16 @@ class KernelTileTest extends ScopedTest {
     }
 
     @Test
+    void whatAllRowsShareIsLoadedAfterTheReduction() {
+        Partition parts = partition(600, WIDE, DType.FLOAT32, Device.cpu());
+        String source = kernels(parts.forward()).get(0).emitted().source();
+        int row = source.indexOf("::load(in0 + row");
+        int reduction = source.indexOf("reduceRow<Sum");
+        int weight = source.indexOf("::load(in1 + column)");
+        assertTrue(row >= 0 && row < reduction && reduction < weight, source);
+    }
+
+    @Test
     void wideRowsOf16BitsArePrefetchedWithoutSpills() {
         Partition parts = partition(600, WIDE, DType.BFLOAT16, Device.cpu());
         EmittedKernel kernel = kernels(parts.backward()).get(0).emitted();
