@@ -172,6 +172,26 @@ class TraceTest {
         assertEquals(140, deviceTime(trace));
     }
 
+    /** The profiler does not record the call that launches a CUDA graph. */
+    @Test
+    void aKernelWithoutItsCallBelongsToTheStepDuringWhichItStarts() {
+        Trace trace = new TraceText()
+                .range(MAIN, "ProfilerStep#0", 0, 1000)
+                .range(MAIN, "ProfilerStep#1", 1000, 2000)
+                .launch(MAIN, 900, 910, 7)
+                .kernel(7, "launched", 1100, 1200, 7)
+                .kernel(7, "before", 950, 1050, 8)
+                .kernel(7, "graph", 1200, 1300, 9)
+                .kernel(7, "after", 2100, 2200, 10)
+                .read();
+        assertEquals(List.of("before", "launched"), names(trace.step(0)));
+        assertEquals(List.of("graph"), names(trace.step(1)));
+    }
+
+    private static List<String> names(Trace trace) {
+        return trace.device().stream().map(DeviceEvent::name).sorted().toList();
+    }
+
     @Test
     void aKernelWithoutItsCallBelongsToTheOperatorThatItNamesOrToNone() {
         Trace trace = new TraceText()
