@@ -9,6 +9,7 @@ other, while all others wait. Their outputs go to FILE.1.log, FILE.2.log and so 
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,7 @@ class Program:
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__.split("\n\n")[1])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the programs, whose memory the next run needs
     path = pathlib.Path(sys.argv[1])
     lines = [line.strip() for line in path.read_text().splitlines()]
     commands = [line for line in lines if line and not line.startswith("#")]
