@@ -112,7 +112,7 @@ public final class Trace {
                 inside,
                 device.stream()
                         .filter(event -> event.launch() == null
-                                ? event.start() >= from && event.start() <= to
+                                ? event.start() >= from && event.start() < to
                                 : event.step() == number)
                         .toList(),
                 memory.stream()

@@ -68,7 +68,7 @@ final class KernelEmitter {
     private final int vector;
     private final KernelTile tile;
     private final List<Load> prefetched = new ArrayList<>();
-    private final Map<Load, String> late; // names of what is loaded after the reductions and takes no registers before
+    private final Map<Load, String> late; // loads after the reductions, which take no registers before; their names
     private final int chunks;
 
     private KernelEmitter(FusionGroup group, List<ProgramValue> outputs, KernelTile chosen) {
@@ -360,7 +360,7 @@ final class KernelEmitter {
         loads.index((load, name) -> name + (loads.isPerRow(load) ? "" : late.containsKey(load) ? "[i]" : "[k][i]"));
     }
 
-    /** Returns what is the same in all rows, so that it comes from a cache, and is needed by no reduction. */
+    /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
     private Map<Load, String> lateLoads() {
         List<Operation> reductions = members(member -> member.operator() instanceof ReductionOperator);
         Set<Load> read = Stream.concat(reductions.stream(), needed(reductions).stream())

@@ -23,7 +23,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static final int ROW_ACCESSES = 4; // of each thread to each tensor, before more threads compute a row
     private static final int ROW_ELEMENTS = 16; // the same, of narrow accesses
     private static final int MAX_ROW_ELEMENTS = 32; // more need too many registers
-    private static final int ROW_BLOCK_ELEMENTS = 2048; // of an access of all threads; measured with RMSNorm on an H200
+    private static final int ROW_BLOCK_ELEMENTS = 2048; // that all threads load at once; more are not faster (RMSNorm)
     private static final int MULTIPROCESSORS = 132;
     private static final int SM_THREADS = 2048;
     private static final int MAX_SM_BLOCKS = 4;
@@ -47,7 +47,9 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         if (!group.hasColumnSums()) {
             long accesses = group.columns() / vector;
             threads = accesses >= ROW_BLOCK ? Math.max(ROW_BLOCK, threads) : threads;
-            while (accesses >= ROW_ACCESSES * threads && threads * vector < ROW_BLOCK_ELEMENTS) {
+            while (threads < MAX_ROW_THREADS
+                    && accesses >= ROW_ACCESSES * threads
+                    && threads * vector < ROW_BLOCK_ELEMENTS) {
                 threads *= 2; // fewer registers each, so that more loads are in flight
             }
             return ofRows(group, threads, ROW_BLOCK, 1, false);

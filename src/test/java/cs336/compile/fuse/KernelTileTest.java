@@ -28,6 +28,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class KernelTileTest extends ScopedTest {
     private static final int WIDE = 8192; // with four tensors of a row in fp32, the most that a block keeps
@@ -76,6 +77,16 @@ class KernelTileTest extends ScopedTest {
         Partition parts = partition(600, WIDE, DType.FLOAT32, Device.cpu());
         assertEquals(1, kernels(parts.forward()).size(), parts.forward().toString());
         assertEquals(1, kernels(parts.backward()).size(), parts.backward().toString());
+    }
+
+    /** An odd width has accesses of one element. */
+    @ParameterizedTest
+    @ValueSource(ints = {4097, 8193, 16385})
+    void aRowHasAtMostTheThreadsOfABlock(int width) {
+        Partition parts = partition(3, width, DType.FLOAT32, Device.cpu());
+        for (EmittedKernel kernel : kernels(parts.forward()).get(0).candidates()) {
+            assertTrue(kernel.blockThreads() <= 1024, kernel.source());
+        }
     }
 
     @Test
