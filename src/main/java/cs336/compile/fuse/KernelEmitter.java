@@ -265,10 +265,7 @@ final class KernelEmitter {
         line("    if (first < COLUMNS) {");
         line("        for (long long row = (long long)blockIdx.y * SLOTS + slot; row < ROWS; row += PARTS * SLOTS) {");
         line("            const long long column = first;");
-        loads.expressions().forEach((load, name) -> {
-            line("            " + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
-            line("            " + load(load, name));
-        });
+        emitAccesses(loads.expressions(), "            ");
         loads.index((load, name) -> name + "[i]");
         emitMembers(needed(sums), "            ");
         for (Operation member : sums) {
@@ -410,6 +407,14 @@ final class KernelEmitter {
         }
     }
 
+    /** Emits the declaration and the load of one access to each tensor. */
+    private void emitAccesses(Map<Load, String> names, String indent) {
+        names.forEach((load, name) -> {
+            line(indent + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
+            line(indent + load(load, name));
+        });
+    }
+
     private String load(Load load, String name) {
         if (prefetched.contains(load)) {
             return name + " = " + loads.held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
@@ -425,10 +430,7 @@ final class KernelEmitter {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
-            late.forEach((load, name) -> {
-                line(indent + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
-                line(indent + load(load, name));
-            });
+            emitAccesses(late, indent);
             List<Operation> elements =
                     new ArrayList<>(stores.stream().map(ElementStore::member).toList());
             List<Operation> readers = new ArrayList<>(elements);
