@@ -10,6 +10,9 @@ public final class DeviceEvent extends TraceEvent {
     private final HostEvent launch;
     private final KernelKind kernelKind;
 
+    /** The step during which it starts, if its launch is not in the trace; otherwise null. Set by {@link Links}. */
+    HostEvent during;
+
     /**
      * Further arguments of the event in the trace.
      *
@@ -84,9 +87,15 @@ public final class DeviceEvent extends TraceEvent {
         return operator == null ? List.of() : operator.range();
     }
 
-    /** Returns the step in which it was launched, or -1. */
+    /**
+     * Returns the step in which it was launched, or -1. An event whose launch is not in the trace, like the kernels of
+     * a CUDA graph, belongs to the step during which it starts.
+     */
     public int step() {
-        return launch == null ? -1 : launch.step();
+        if (launch != null) {
+            return launch.step();
+        }
+        return during == null ? -1 : during.step();
     }
 
     DeviceArgs args() {

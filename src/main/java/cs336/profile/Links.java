@@ -10,7 +10,8 @@ import java.util.stream.Collectors;
 
 /**
  * The relations between events of different threads: backward nodes to the forward operators that created them,
- * autograd engine threads to the threads that wait for them, and other threads to the steps in which they work.
+ * autograd engine threads to the threads that wait for them, and other threads, and GPU work whose launch is not in the
+ * trace, to the steps in which they work.
  *
  * <p>Every operator that may create a backward node carries the sequence number that the node would get. Operators that
  * create no node carry the number of the next one, so the last operator with a number is the creator. Each thread
@@ -141,10 +142,7 @@ final class Links {
      * each of their events starts.
      */
     private void linkOtherThreads() {
-        List<HostEvent> steps = events.stream()
-                .filter(HostEvent::isStep)
-                .sorted(Comparator.comparingLong(HostEvent::start))
-                .toList();
+        List<HostEvent> steps = steps(events);
         Set<HostThread> stepping = steps.stream().map(HostEvent::thread).collect(Collectors.toSet());
         for (HostEvent event : events) {
             boolean collective = event.kind() == HostEventKind.COLLECTIVE;
@@ -153,6 +151,23 @@ final class Links {
                 event.waiting = EventLookup.innermost(steps, event.start());
             }
         }
+    }
+
+    /** Links GPU work whose launch is not in the trace to the step during which it starts. */
+    static void linkUnlaunched(List<DeviceEvent> work, List<HostEvent> events) {
+        List<HostEvent> steps = steps(events);
+        for (DeviceEvent event : work) {
+            if (event.launch() == null) {
+                event.during = EventLookup.innermost(steps, event.start());
+            }
+        }
+    }
+
+    private static List<HostEvent> steps(List<HostEvent> events) {
+        return events.stream()
+                .filter(HostEvent::isStep)
+                .sorted(Comparator.comparingLong(HostEvent::start))
+                .toList();
     }
 
     private static HostEvent root(HostEvent event) {

@@ -92,9 +92,8 @@ public final class Trace {
     }
 
     /**
-     * Returns the part of the trace that belongs to one step: its events on CPU threads, the GPU work that they
-     * launched, and the allocations made during the step. GPU work whose launch is not in the trace, like the kernels
-     * of a CUDA graph, belongs to the step during which it starts.
+     * Returns the part of the trace that belongs to one step: its events on CPU threads, the GPU's events by
+     * {@link DeviceEvent#step}, and the allocations made during the step.
      *
      * @param number number of the step, counted from 0 as by {@link Profiler#step}
      * @throws IllegalArgumentException if the trace has no event of that step
@@ -110,11 +109,7 @@ public final class Trace {
         return new Trace(
                 baseTime,
                 inside,
-                device.stream()
-                        .filter(event -> event.launch() == null
-                                ? event.start() >= from && event.start() < to
-                                : event.step() == number)
-                        .toList(),
+                device.stream().filter(event -> event.step() == number).toList(),
                 memory.stream()
                         .filter(change -> change.time() >= from && change.time() <= to)
                         .toList(),

@@ -72,6 +72,7 @@ final class TraceBuilder {
                     launch,
                     KernelKind.of(event.kind, event.name, kind, launch)));
         }
+        Links.linkUnlaunched(launched, host);
         launched.sort(Comparator.comparing(DeviceEvent::stream).thenComparingLong(DeviceEvent::start));
         memory.sort(Comparator.comparingLong(MemoryEvent::time));
         return new Trace(baseTime, host, launched, memory, threadNames);

@@ -186,6 +186,10 @@ class TraceTest {
                 .read();
         assertEquals(List.of("before", "launched"), names(trace.step(0)));
         assertEquals(List.of("graph"), names(trace.step(1)));
+        assertEquals(0, device(trace, "before").step());
+        assertEquals(1, device(trace, "graph").step());
+        assertEquals(-1, device(trace, "after").step());
+        assertEquals(2, KernelTable.of(trace).step(0).launches().size());
     }
 
     private static List<String> names(Trace trace) {
