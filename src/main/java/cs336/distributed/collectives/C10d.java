@@ -47,18 +47,6 @@ final class C10d {
                 new TensorVector(tensor), options(async).allReduce.get(reduction));
     }
 
-    /** Starts asynchronous all-reduces; see {@link #allGather(List, List)}. */
-    List<Work> allReduce(List<Tensor> tensors, Reduction reduction) {
-        if (backend == CollectiveBackend.GLOO) {
-            return tensors.stream()
-                    .map(tensor -> allReduce(tensor, reduction, true))
-                    .toList();
-        }
-        group.startCoalescing(); // the bindings lack the options of allreduce_coalesced
-        tensors.forEach(tensor -> allReduce(tensor, reduction, true));
-        return List.of(group.endCoalescing());
-    }
-
     Work broadcast(Tensor tensor, int root, boolean async) {
         return group.broadcast(
                 new TensorVector(tensor), new BroadcastOptions().rootRank(root).asyncOp(async));

@@ -49,17 +49,6 @@ final class CollectiveChecks {
         }
     }
 
-    /** Checks the tensors of a coalesced collective: at least one, all of one dtype. */
-    static void tensors(String name, List<Tensor> tensors, CollectiveBackend backend, Device device) {
-        if (tensors.isEmpty()) {
-            throw new IllegalArgumentException(name + " must have at least 1 tensor, not 0");
-        }
-        for (int i = 0; i < tensors.size(); i++) {
-            tensor(name + "[" + i + "]", tensors.get(i), backend, device);
-            requireOneDtype(name, tensors.get(0), tensors.get(i));
-        }
-    }
-
     private static void requireOneDtype(String name, Tensor first, Tensor other) {
         if (DType.of(other) != DType.of(first)) {
             throw new IllegalArgumentException(

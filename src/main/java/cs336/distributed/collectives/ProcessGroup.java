@@ -270,26 +270,6 @@ public final class ProcessGroup implements AutoCloseable {
         return allReduce(tensor, reduction, true);
     }
 
-    /**
-     * Starts one {@link #allReduce} per tensor; they count as one collective, and NCCL runs them in one launch.
-     *
-     * @param tensors at least one, all of one dtype
-     */
-    public PendingCollective allReduceAsync(List<Tensor> tensors, Reduction reduction) {
-        CollectiveChecks.tensors("tensors", tensors, backend, device);
-        CollectiveChecks.reducible("tensors[0]", tensors.get(0), reduction);
-        boolean divideFirst = dividesFirst(reduction, tensors.get(0));
-        return start(
-                CollectiveCall.of(name("all-reduce", reduction, tensors.size()), tensors),
-                () -> {
-                    if (divideFirst) {
-                        tensors.forEach(this::divide);
-                    }
-                    return c10d.allReduce(tensors, reduction);
-                },
-                reduction.divides(backend) && !divideFirst ? tensors : List.of());
-    }
-
     private PendingCollective allReduce(Tensor tensor, Reduction reduction, boolean async) {
         CollectiveChecks.tensor("tensor", tensor, backend, device);
         CollectiveChecks.reducible("tensor", tensor, reduction);

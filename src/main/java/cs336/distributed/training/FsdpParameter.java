@@ -212,14 +212,20 @@ final class FsdpParameter implements AutoCloseable {
         return whole;
     }
 
-    /** Returns a tensor for the output of a reduce-scatter. */
-    Tensor newReducedShard() {
-        return torch.empty(paddedShape(1), device.options(reduceDtype), null);
+    /** Returns the elements of a padded shard, the output of a reduce-scatter. */
+    long shardElements() {
+        return Arrays.stream(paddedShape(1)).reduce(1, (a, b) -> a * b);
     }
 
-    /** Adds a reduced gradient to that of the master. */
+    /** Returns the dtype in which gradients are reduced. */
+    DType reduceDtype() {
+        return reduceDtype;
+    }
+
+    /** Adds a reduced gradient, of {@link #shardElements} elements, to that of the master. */
     void addReduced(Tensor reduced) {
-        addToMaster(reduced.narrow(0, 0, localRows).to(DType.of(master).scalarType()));
+        Tensor rows = reduced.view(paddedShape(1)).narrow(0, 0, localRows);
+        addToMaster(rows.to(DType.of(master).scalarType()));
     }
 
     /** Adds the gradient of a replicated parameter to that of the master, without communication. */

@@ -9,8 +9,12 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptions;
+import org.bytedeco.pytorch.global.torch;
 
 /**
  * Parameters that {@link FullyShardedDataParallel} gathers, frees and reduces together.
@@ -26,7 +30,8 @@ final class FsdpUnit implements AutoCloseable {
     private boolean gathered; // or in progress
     private PendingCollective reduction; // of gradients, among shards or then among replicas; null unless in progress
     private List<FsdpParameter> reducedParameters;
-    private List<Tensor> reducedShards;
+    private Tensor reducedFlat; // the reduced gradients of all shards, so that one all-reduce takes them
+    private List<Tensor> reducedShards; // views of it
     BackwardHook hook;
 
     /** The number of forward passes of its modules that have begun and not ended. */
@@ -158,9 +163,7 @@ final class FsdpUnit implements AutoCloseable {
         try (var range = ProfilerRange.of("reduce-scatter");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            reducedShards = reducedParameters.stream()
-                    .map(parameter -> MemoryScope.keep(parameter.newReducedShard()))
-                    .toList();
+            allocateReduced();
             reduction = mesh.shards()
                     .reduceScatterAsync(
                             reducedShards,
@@ -169,6 +172,19 @@ final class FsdpUnit implements AutoCloseable {
                                     .toList(),
                             Reduction.AVERAGE);
         }
+    }
+
+    private void allocateReduced() {
+        Map<String, Long> sizes = new LinkedHashMap<>();
+        reducedParameters.forEach(parameter -> sizes.put(parameter.name(), parameter.shardElements()));
+        FlatLayout.ShardedBucket layout =
+                FlatLayout.of(sizes, Long.MAX_VALUE, 1).buckets().get(0);
+        TensorOptions options =
+                mesh.all().device().options(reducedParameters.get(0).reduceDtype());
+        reducedFlat = MemoryScope.keep(torch.empty(new long[] {layout.elements()}, options, null));
+        reducedShards = layout.slots().stream()
+                .map(slot -> MemoryScope.keep(reducedFlat.narrow(0, slot.offset(), slot.elements())))
+                .toList();
     }
 
     /**
@@ -182,7 +198,7 @@ final class FsdpUnit implements AutoCloseable {
         }
         reduction.await();
         try (var range = ProfilerRange.of("all-reduce")) {
-            reduction = mesh.replicas().allReduceAsync(reducedShards, Reduction.AVERAGE);
+            reduction = mesh.replicas().allReduceAsync(reducedFlat, Reduction.AVERAGE);
         }
     }
 
@@ -198,8 +214,13 @@ final class FsdpUnit implements AutoCloseable {
                 reducedParameters.get(i).addReduced(reducedShards.get(i));
             }
         } finally {
-            reducedShards.forEach(Tensor::close);
+            closeReduced();
         }
+    }
+
+    private void closeReduced() {
+        reducedShards.forEach(Tensor::close);
+        reducedFlat.close();
     }
 
     private void awaitReduction() {
@@ -212,7 +233,7 @@ final class FsdpUnit implements AutoCloseable {
     void discardReduced() {
         if (reduction != null) {
             awaitReduction();
-            reducedShards.forEach(Tensor::close);
+            closeReduced();
         }
     }
 

@@ -59,18 +59,17 @@ class SubgroupTest {
             assertEquals(group.device(), across.device());
             assertEquals(List.of(node, across), group.subgroups());
             Tensor all = fp64(values[me]), inNode = fp64(values[me]), of = fp64(values[me], 1);
-            Tensor two = fp64(values[me]), three = fp64(me, me, me);
+            Tensor three = fp64(me, me, me);
             List<PendingCollective> pending = List.of(
                     group.allReduceAsync(all, Reduction.SUM),
                     node.allReduceAsync(inNode, Reduction.AVERAGE),
                     across.allReduceAsync(of, Reduction.SUM),
-                    across.allReduceAsync(List.of(two, three), Reduction.AVERAGE));
+                    across.allReduceAsync(three, Reduction.AVERAGE));
             pending.forEach(PendingCollective::await);
             assertEquals(Arrays.stream(values).sum(), all.item_double());
             assertEquals((values[half] + values[half + 1]) / 2, inNode.item_double());
             double sum = values[parity] + values[parity + 2];
             assertArrayEquals(new double[] {sum, 2}, Tensors.toDoubles(of));
-            assertEquals(sum / 2, two.item_double());
             assertArrayEquals(new double[] {parity + 1, parity + 1, parity + 1}, Tensors.toDoubles(three));
 
             Tensor shard = fp64(0), gathered = fp64(0, 0), sent = fp64(values[me]);
@@ -82,13 +81,9 @@ class SubgroupTest {
             assertEquals(List.of("rank " + half, "rank " + (half + 1)), node.allGather("rank " + me));
             assertEquals(across.rank() == 1 ? List.of(parity, parity + 2) : List.of(), across.gather(me, 1));
             across.barrier();
-            assertEquals(new Traffic.Volume(2, 16 + 8 + 24), across.traffic().of("all-reduce"));
+            assertEquals(new Traffic.Volume(2, 16 + 24), across.traffic().of("all-reduce"));
             assertEquals(new Traffic.Volume(1, 8), group.traffic().of("all-reduce"));
             assertNull(group.waitingIn());
-            assertEquals(
-                    "tensors must have at least 1 tensor, not 0",
-                    assertThrows(IllegalArgumentException.class, () -> across.allReduceAsync(List.of(), Reduction.SUM))
-                            .getMessage());
             assertEquals(
                     "root must be a rank from 0 to 1, not 2",
                     assertThrows(IllegalArgumentException.class, () -> across.broadcast(sent, 2))
