@@ -68,24 +68,26 @@ public final class Compiled implements AutoCloseable {
 
     private final TensorFunction function;
     private final List<Tensor> parameters;
-    private final boolean keepsAttention;
-    private final boolean graphed;
-    private final boolean fallsBack;
     private final Set<Guard> unrecordable = new HashSet<>();
     private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
     private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
 
-    private Compiled(
-            TensorFunction function,
-            List<Tensor> parameters,
-            boolean keepsAttention,
-            boolean graphed,
-            boolean fallsBack) {
+    private boolean keepsAttention;
+    private boolean graphed;
+    private boolean fallsBack;
+
+    private Compiled(TensorFunction function, List<Tensor> parameters) {
         this.function = function;
         this.parameters = List.copyOf(parameters);
-        this.keepsAttention = keepsAttention;
-        this.graphed = graphed;
-        this.fallsBack = fallsBack;
+    }
+
+    /** Returns an object with the same settings and without recordings. */
+    private Compiled copy() {
+        var copy = new Compiled(function, parameters);
+        copy.keepsAttention = keepsAttention;
+        copy.graphed = graphed;
+        copy.fallsBack = fallsBack;
+        return copy;
     }
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
@@ -100,7 +102,7 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters, false, false, false);
+        return new Compiled(function, parameters);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -113,7 +115,9 @@ public final class Compiled implements AutoCloseable {
      * that has a kernel for it.
      */
     public Compiled keepAttention() {
-        return new Compiled(function, parameters, true, graphed, fallsBack);
+        Compiled copy = copy();
+        copy.keepsAttention = true;
+        return copy;
     }
 
     /**
@@ -121,7 +125,9 @@ public final class Compiled implements AutoCloseable {
      * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
-        return new Compiled(function, parameters, keepsAttention, true, fallsBack);
+        Compiled copy = copy();
+        copy.graphed = true;
+        return copy;
     }
 
     /**
@@ -129,7 +135,9 @@ public final class Compiled implements AutoCloseable {
      * calls begins a recording and then calls the function again, so it must not write to its inputs.
      */
     public Compiled orPlain() {
-        return new Compiled(function, parameters, keepsAttention, graphed, true);
+        Compiled copy = copy();
+        copy.fallsBack = true;
+        return copy;
     }
 
     /**

@@ -3,39 +3,28 @@ package cs336.compile;
 import cs336.basics.AdamW;
 import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
-import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Precision;
 import cs336.compile.fuse.MasterWeights;
-import cs336.compile.program.Interpreter.ProgramRun;
 import cs336.compile.program.Program;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
-import cs336.distributed.training.NoSync;
 import cs336.distributed.training.ShardedOptimizer;
-import cs336.torch.Backward;
-import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
-import cs336.torch.NoGrad;
-import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /**
  * A training step whose forward and backward passes are one CUDA graph, so that the host launches them with one call.
@@ -73,7 +62,7 @@ import org.bytedeco.pytorch.global.torch;
 public final class CompiledStep implements AutoCloseable {
     private static final int WARMUP = 3;
 
-    private final TransformerLM model;
+    private final StepPasses passes;
     private final DistributedDataParallel ddp; // null on a single rank
     private final Optimizer optimizer;
     private final Precision precision;
@@ -90,7 +79,6 @@ public final class CompiledStep implements AutoCloseable {
     private int warmup = WARMUP;
     private boolean isFused;
     private boolean keepsAttention;
-    private int lossRows; // 0 for all
     private boolean closed;
 
     /**
@@ -100,13 +88,13 @@ public final class CompiledStep implements AutoCloseable {
     private record RecordingKey(List<Long> shape, List<Boolean> trainable) {}
 
     private CompiledStep(TransformerLM model, DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
-        this.model = model;
         this.ddp = ddp;
         this.optimizer = optimizer;
         this.precision = precision;
         device = model.device();
         scaler = precision.scaler(device);
-        parameters = List.copyOf(optimizer.parameters().values());
+        passes = new StepPasses(model, ddp, precision, scaler, optimizer.parameters());
+        parameters = passes.parameters();
         // Loss scaling must find overflows in the gradients and unscale them in fp32.
         // Gradients are averaged over ranks in fp32, too.
         masterWeights = optimizer instanceof AdamW adamw
@@ -209,7 +197,7 @@ public final class CompiledStep implements AutoCloseable {
      */
     public CompiledStep lossRows(int tokens) {
         requireNoPass("lossRows");
-        lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
+        passes.lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
         return this;
     }
 
@@ -251,9 +239,7 @@ public final class CompiledStep implements AutoCloseable {
      */
     public String explain() {
         var text = new StringBuilder();
-        shapes.values().stream()
-                .filter(ofShape -> ofShape.program != null)
-                .forEach(ofShape -> text.append(ofShape.program.explain()));
+        shapes.values().forEach(ofShape -> text.append(ofShape.explain()));
         return text.toString();
     }
 
@@ -273,7 +259,7 @@ public final class CompiledStep implements AutoCloseable {
         ofShape.forwardBackward(new Averaging());
         update();
         earlier.clear();
-        return ofShape.loss;
+        return ofShape.loss();
     }
 
     /**
@@ -294,7 +280,7 @@ public final class CompiledStep implements AutoCloseable {
         ShapeGraph ofShape = prepare(inputs, targets);
         ofShape.forwardBackward(earlier::add);
         earlier.endBatch();
-        return ofShape.loss;
+        return ofShape.loss();
     }
 
     /** Copies a batch to the static inputs of its shape, and removes the gradients of the last call. */
@@ -317,19 +303,26 @@ public final class CompiledStep implements AutoCloseable {
         }
         trainableEarlier = key.trainable();
         Torch.allowTf32(precision.tf32());
-        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(inputs));
+        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(passes, settings(), inputs));
         if (optimizer instanceof ShardedOptimizer<?> sharded) {
             sharded.awaitParameters(); // a recorded forward pass does not wait for each layer
         }
-        try (var noGrad = NoGrad.open()) {
-            ofShape.inputs.copy_(inputs);
-            ofShape.targets.copy_(targets);
-        }
+        ofShape.load(inputs, targets);
         optimizer.zeroGrad(); // removes the gradients of another shape's graph and of the last step
         if (masterWeights != null) {
             masterWeights.optimizer.refreshCopies();
         }
         return ofShape;
+    }
+
+    private ShapeGraph.Settings settings() {
+        return new ShapeGraph.Settings(
+                warmup,
+                isFused,
+                keepsAttention,
+                collectivesInGraph,
+                buckets,
+                masterWeights == null ? MasterWeights.NONE : masterWeights);
     }
 
     private void requireIds(String name, Tensor ids) {
@@ -338,32 +331,6 @@ public final class CompiledStep implements AutoCloseable {
         }
         if (ids.is_cuda() != device.isCuda()) {
             throw new IllegalArgumentException(name + " must be on the model's device, " + device);
-        }
-    }
-
-    /** Returns the loss, and the gradient of the scaled loss for each parameter; null for a frozen one. */
-    private Tensor[] lossAndGradients(Tensor... batch) {
-        try (var scope = MemoryScope.open()) {
-            Tensor value = loss(batch[0], batch[1]);
-            Tensor[] trainable =
-                    parameters.stream().filter(Tensor::requires_grad).toArray(Tensor[]::new);
-            Tensor[] gradients = Backward.of(scaler.scale(value)).gradients(trainable);
-            Tensor[] results = new Tensor[1 + parameters.size()];
-            results[0] = value.detach();
-            int next = 0;
-            for (int i = 0; i < parameters.size(); i++) {
-                results[i + 1] = parameters.get(i).requires_grad() ? gradients[next++] : null;
-            }
-            return Compiled.escaped(scope, results);
-        }
-    }
-
-    private Tensor loss(Tensor inputs, Tensor targets) {
-        try (var range = ProfilerRange.of("forward");
-                var autocast = precision.autocast(device)) {
-            return lossRows == 0
-                    ? Losses.crossEntropy(model.forward(inputs), targets)
-                    : model.loss(inputs, targets, lossRows);
         }
     }
 
@@ -423,19 +390,6 @@ public final class CompiledStep implements AutoCloseable {
         scaler.close();
     }
 
-    /** A receiver of the gradients that the passes have written to {@code grad()}. */
-    private interface GradientConsumer {
-        /**
-         * Accepts gradients that are complete, on the stream that computes them.
-         *
-         * @param parameters indices of their parameters
-         */
-        void ready(List<Integer> parameters);
-
-        /** Ends the passes, after all gradients were accepted. */
-        default void finish() {}
-    }
-
     /** Adds the gradients of earlier batches, and averages the sum over batches and ranks. */
     private final class Averaging implements GradientConsumer {
         @Override
@@ -453,217 +407,6 @@ public final class CompiledStep implements AutoCloseable {
             if (ddp != null) {
                 ddp.finishGradientSynchronization();
             }
-        }
-    }
-
-    /** The static inputs and outputs of one input shape, and its graphs once they are recorded. */
-    private final class ShapeGraph implements AutoCloseable {
-        private final Tensor inputs;
-        private final Tensor targets;
-        private final Tensor loss;
-        private final CudaGraph firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
-        private CompiledProgram program; // with fusion, after the first step
-        private List<GradientStage> stages; // likewise; the graphs without fusion have one
-        private List<CudaGraph> graphs = List.of(); // one per stage; one if collectives are in the graph
-        private Runnable countCollectives; // counts the collectives in the graph, before each replay
-        private Tensor[] gradients; // those that the graphs write, by parameter; null for one without
-        private int steps;
-
-        ShapeGraph(Tensor like) {
-            try (var scope = MemoryScope.open()) {
-                inputs = MemoryScope.keep(torch.zeros_like(like));
-                targets = MemoryScope.keep(torch.zeros_like(like));
-                loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
-            }
-            stages = List.of(new GradientStage(0, allIndices()));
-        }
-
-        private List<Integer> allIndices() {
-            return IntStream.range(0, parameters.size()).boxed().toList();
-        }
-
-        void forwardBackward(GradientConsumer consumer) {
-            if (firstGraph == null) {
-                compute(consumer);
-                return;
-            }
-            if (steps++ < warmup) {
-                firstGraph.warmUp(() -> compute(consumer));
-                return;
-            }
-            if (graphs.isEmpty()) {
-                record(consumer);
-            }
-            replay(consumer);
-        }
-
-        private void compute(GradientConsumer consumer) {
-            if (!isFused) {
-                computePlain();
-                consumer.ready(allIndices());
-            } else if (program == null) {
-                computeAndRecord(consumer);
-            } else {
-                computeFused(consumer);
-            }
-            consumer.finish();
-        }
-
-        private void computePlain() {
-            try (var scope = MemoryScope.open();
-                    var local = withoutHooks()) {
-                Tensor value = loss(inputs, targets);
-                copyLoss(value);
-                try (var range = ProfilerRange.of("backward")) {
-                    scaler.scale(value).backward();
-                }
-            }
-        }
-
-        /** Opens a scope in which backward passes start no collectives; null without ranks. */
-        private NoSync withoutHooks() {
-            return ddp == null ? null : ddp.noSync();
-        }
-
-        private void copyLoss(Tensor value) {
-            try (var noGrad = NoGrad.open()) {
-                loss.copy_(value);
-            }
-        }
-
-        private void computeAndRecord(GradientConsumer consumer) {
-            try (var scope = MemoryScope.open()) {
-                var ofThisRun = new AtomicReference<Tensor[]>();
-                try (var local = withoutHooks()) {
-                    program = CompiledProgram.record(
-                            CompiledStep.this::lossAndGradients,
-                            device,
-                            keepsAttention,
-                            optimizer.parameters(),
-                            masterWeights == null ? MasterWeights.NONE : masterWeights,
-                            ofThisRun,
-                            inputs,
-                            targets);
-                }
-                Tensor[] results = ofThisRun.get();
-                int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
-                stages = GradientStage.of(program.optimized().operations().size(), ofGradients, buckets);
-                copyLoss(results[0]);
-                for (GradientStage stage : stages) {
-                    deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));
-                }
-            }
-        }
-
-        private void computeFused(GradientConsumer consumer) {
-            try (var scope = MemoryScope.open();
-                    var run = program.start(inputs, targets)) {
-                for (GradientStage stage : stages) {
-                    run.advance(stage.end());
-                    deliver(stage, consumer, outputs(run, stage));
-                }
-                copyLoss(program.output(run, 0));
-            }
-        }
-
-        /** Returns the gradients of a stage by parameter, in the caller's memory scope. */
-        private Tensor[] outputs(ProgramRun run, GradientStage stage) {
-            Tensor[] outputs = new Tensor[parameters.size()];
-            stage.parameters().forEach(i -> outputs[i] = program.output(run, i + 1));
-            return outputs;
-        }
-
-        private void record(GradientConsumer consumer) {
-            if (isFused && !collectivesInGraph) {
-                graphs = recordStages();
-                return;
-            }
-            if (collectivesInGraph) {
-                firstGraph.record(() -> countCollectives = ddp.group().recordInGraph(() -> compute(consumer)));
-            } else {
-                firstGraph.record(this::computePlain);
-            }
-            gradients = attached();
-            graphs = List.of(firstGraph);
-        }
-
-        private List<CudaGraph> recordStages() {
-            List<CudaGraph> recorded = new ArrayList<>();
-            gradients = new Tensor[parameters.size()];
-            try (var scope = MemoryScope.open();
-                    var run = program.start(inputs, targets)) {
-                for (GradientStage stage : stages) {
-                    boolean isFirst = recorded.isEmpty();
-                    boolean isLast = recorded.size() == stages.size() - 1;
-                    CudaGraph graph = isFirst ? firstGraph : firstGraph.continued();
-                    recorded.add(graph);
-                    graph.record(() -> {
-                        run.advance(stage.end());
-                        Tensor[] outputs = outputs(run, stage);
-                        stage.parameters().forEach(i -> gradients[i] = MemoryScope.keep(outputs[i]));
-                        if (isLast) {
-                            copyLoss(program.output(run, 0));
-                        }
-                    });
-                }
-            }
-            return recorded;
-        }
-
-        /** Returns new handles to the current gradients, by parameter; null for one without. */
-        private Tensor[] attached() {
-            try (var scope = MemoryScope.open()) {
-                return parameters.stream()
-                        .map(Tensor::mutable_grad)
-                        .map(gradient -> gradient.defined() ? MemoryScope.keep(new Tensor(gradient)) : null)
-                        .toArray(Tensor[]::new);
-            }
-        }
-
-        private void replay(GradientConsumer consumer) {
-            if (collectivesInGraph) {
-                countCollectives.run();
-                firstGraph.replay();
-                stages.forEach(stage -> attach(stage, gradients));
-                return;
-            }
-            for (int i = 0; i < graphs.size(); i++) {
-                graphs.get(i).replay();
-                deliver(stages.get(i), consumer, gradients);
-            }
-            consumer.finish();
-        }
-
-        /** Attaches the gradients of a stage, and passes them on. */
-        private void deliver(GradientStage stage, GradientConsumer consumer, Tensor... ofParameters) {
-            attach(stage, ofParameters);
-            consumer.ready(stage.parameters());
-        }
-
-        /** Sets the gradients of the parameters of a stage; null leaves one undefined. */
-        private void attach(GradientStage stage, Tensor... ofParameters) {
-            try (var scope = MemoryScope.open()) {
-                for (int i : stage.parameters()) {
-                    if (ofParameters[i] != null) {
-                        parameters.get(i).mutable_grad().put(ofParameters[i]);
-                    }
-                }
-            }
-        }
-
-        @Override
-        public void close() {
-            graphs.forEach(CudaGraph::close);
-            if (firstGraph != null) {
-                firstGraph.close();
-            }
-            if (program != null) {
-                program.close();
-            }
-            if (gradients != null) {
-                Arrays.stream(gradients).filter(Objects::nonNull).forEach(Tensor::close);
-            }
-            List.of(inputs, targets, loss).forEach(Tensor::close);
         }
     }
 }

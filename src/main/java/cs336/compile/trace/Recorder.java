@@ -53,9 +53,9 @@ public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
-    private static final Pattern LIBRARY =
-            Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
-                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep)(\\$.*)?");
+    private static final Pattern LIBRARY = Pattern.compile(
+            "(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
+                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep|ShapeGraph|StepPasses)(\\$.*)?");
     private static final StackWalker STACK = StackWalker.getInstance();
 
     private final Map<Long, String> names = new HashMap<>(); // by storage address

@@ -1,0 +1,263 @@
+package cs336.compile;
+
+import cs336.compile.fuse.MasterWeights;
+import cs336.compile.program.Interpreter.ProgramRun;
+import cs336.torch.CudaGraph;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/** The static inputs and outputs of one input shape, and its graphs once they are recorded. */
+final class ShapeGraph implements AutoCloseable {
+    /**
+     * What all shapes of a step have in common.
+     *
+     * @param warmup number of steps without a graph before it is recorded, at least 1
+     * @param isFused whether the passes run as an optimized program
+     * @param keepsAttention whether plain attention stays as it is in that program
+     * @param collectivesInGraph whether the graph contains the collectives that average gradients
+     * @param buckets indices of the parameters of each bucket whose collective overlaps with the passes
+     */
+    record Settings(
+            int warmup,
+            boolean isFused,
+            boolean keepsAttention,
+            boolean collectivesInGraph,
+            List<List<Integer>> buckets,
+            MasterWeights masterWeights) {}
+
+    private final StepPasses passes;
+    private final Settings settings;
+    private final List<Tensor> parameters;
+    private final Tensor inputs;
+    private final Tensor targets;
+    private final Tensor loss;
+    private final CudaGraph firstGraph; // null on the CPU
+    private CompiledProgram program; // with fusion, after the first step
+    private List<GradientStage> stages; // likewise; the graphs without fusion have one
+    private List<CudaGraph> graphs = List.of(); // one per stage; one if collectives are in the graph
+    private Runnable countCollectives; // counts the collectives in the graph, before each replay
+    private Tensor[] gradients; // those that the graphs write, by parameter; null for one without
+    private int steps;
+
+    /** @param like a tensor with the shape, dtype and device of the inputs */
+    ShapeGraph(StepPasses passes, Settings settings, Tensor like) {
+        this.passes = passes;
+        this.settings = settings;
+        parameters = passes.parameters();
+        Device device = passes.device();
+        firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
+        try (var scope = MemoryScope.open()) {
+            inputs = MemoryScope.keep(torch.zeros_like(like));
+            targets = MemoryScope.keep(torch.zeros_like(like));
+            loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
+        }
+        stages = List.of(new GradientStage(0, allIndices()));
+    }
+
+    /** Copies a batch to the inputs of the graph. */
+    void load(Tensor newInputs, Tensor newTargets) {
+        try (var noGrad = NoGrad.open()) {
+            inputs.copy_(newInputs);
+            targets.copy_(newTargets);
+        }
+    }
+
+    /** Returns the loss of the last batch, a 0-dimensional fp32 tensor that the next batch overwrites. */
+    Tensor loss() {
+        return loss;
+    }
+
+    /** Returns the recorded and the fused program and the sources of kernels; empty without fusion. */
+    String explain() {
+        return program == null ? "" : program.explain();
+    }
+
+    private List<Integer> allIndices() {
+        return IntStream.range(0, parameters.size()).boxed().toList();
+    }
+
+    /** Runs both passes on the loaded batch. The consumer gets the gradients when they are in {@code grad()}. */
+    void forwardBackward(GradientConsumer consumer) {
+        if (firstGraph == null) {
+            compute(consumer);
+            return;
+        }
+        if (steps++ < settings.warmup) {
+            firstGraph.warmUp(() -> compute(consumer));
+            return;
+        }
+        if (graphs.isEmpty()) {
+            record(consumer);
+        }
+        replay(consumer);
+    }
+
+    private void compute(GradientConsumer consumer) {
+        if (!settings.isFused) {
+            computePlain();
+            consumer.ready(allIndices());
+        } else if (program == null) {
+            computeAndRecord(consumer);
+        } else {
+            computeFused(consumer);
+        }
+        consumer.finish();
+    }
+
+    private void computePlain() {
+        try (var scope = MemoryScope.open()) {
+            copyLoss(passes.run(inputs, targets));
+        }
+    }
+
+    private void copyLoss(Tensor value) {
+        try (var noGrad = NoGrad.open()) {
+            loss.copy_(value);
+        }
+    }
+
+    private void computeAndRecord(GradientConsumer consumer) {
+        try (var scope = MemoryScope.open()) {
+            var ofThisRun = new AtomicReference<Tensor[]>();
+            try (var local = passes.withoutHooks()) {
+                program = CompiledProgram.record(
+                        passes::lossAndGradients,
+                        passes.device(),
+                        settings.keepsAttention,
+                        passes.namedParameters(),
+                        settings.masterWeights,
+                        ofThisRun,
+                        inputs,
+                        targets);
+            }
+            Tensor[] results = ofThisRun.get();
+            int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
+            stages = GradientStage.of(program.optimized().operations().size(), ofGradients, settings.buckets);
+            copyLoss(results[0]);
+            for (GradientStage stage : stages) {
+                deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));
+            }
+        }
+    }
+
+    private void computeFused(GradientConsumer consumer) {
+        try (var scope = MemoryScope.open();
+                var run = program.start(inputs, targets)) {
+            for (GradientStage stage : stages) {
+                run.advance(stage.end());
+                deliver(stage, consumer, outputs(run, stage));
+            }
+            copyLoss(program.output(run, 0));
+        }
+    }
+
+    /** Returns the gradients of a stage by parameter, in the caller's memory scope. */
+    private Tensor[] outputs(ProgramRun run, GradientStage stage) {
+        Tensor[] outputs = new Tensor[parameters.size()];
+        stage.parameters().forEach(i -> outputs[i] = program.output(run, i + 1));
+        return outputs;
+    }
+
+    private void record(GradientConsumer consumer) {
+        if (settings.isFused && !settings.collectivesInGraph) {
+            graphs = recordStages();
+            return;
+        }
+        if (settings.collectivesInGraph) {
+            firstGraph.record(() -> countCollectives = passes.group().recordInGraph(() -> compute(consumer)));
+        } else {
+            firstGraph.record(this::computePlain);
+        }
+        gradients = attached();
+        graphs = List.of(firstGraph);
+    }
+
+    private List<CudaGraph> recordStages() {
+        List<CudaGraph> recorded = new ArrayList<>();
+        gradients = new Tensor[parameters.size()];
+        try (var scope = MemoryScope.open();
+                var run = program.start(inputs, targets)) {
+            for (GradientStage stage : stages) {
+                boolean isFirst = recorded.isEmpty();
+                boolean isLast = recorded.size() == stages.size() - 1;
+                CudaGraph graph = isFirst ? firstGraph : firstGraph.continued();
+                recorded.add(graph);
+                graph.record(() -> {
+                    run.advance(stage.end());
+                    Tensor[] outputs = outputs(run, stage);
+                    stage.parameters().forEach(i -> gradients[i] = MemoryScope.keep(outputs[i]));
+                    if (isLast) {
+                        copyLoss(program.output(run, 0));
+                    }
+                });
+            }
+        }
+        return recorded;
+    }
+
+    /** Returns new handles to the current gradients, by parameter; null for one without. */
+    private Tensor[] attached() {
+        try (var scope = MemoryScope.open()) {
+            return parameters.stream()
+                    .map(Tensor::mutable_grad)
+                    .map(gradient -> gradient.defined() ? MemoryScope.keep(new Tensor(gradient)) : null)
+                    .toArray(Tensor[]::new);
+        }
+    }
+
+    private void replay(GradientConsumer consumer) {
+        if (settings.collectivesInGraph) {
+            countCollectives.run();
+            firstGraph.replay();
+            stages.forEach(stage -> attach(stage, gradients));
+            return;
+        }
+        for (int i = 0; i < graphs.size(); i++) {
+            graphs.get(i).replay();
+            deliver(stages.get(i), consumer, gradients);
+        }
+        consumer.finish();
+    }
+
+    /** Attaches the gradients of a stage, and passes them on. */
+    private void deliver(GradientStage stage, GradientConsumer consumer, Tensor... ofParameters) {
+        attach(stage, ofParameters);
+        consumer.ready(stage.parameters());
+    }
+
+    /** Sets the gradients of the parameters of a stage; null leaves one undefined. */
+    private void attach(GradientStage stage, Tensor... ofParameters) {
+        try (var scope = MemoryScope.open()) {
+            for (int i : stage.parameters()) {
+                if (ofParameters[i] != null) {
+                    parameters.get(i).mutable_grad().put(ofParameters[i]);
+                }
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        graphs.forEach(CudaGraph::close);
+        if (firstGraph != null) {
+            firstGraph.close();
+        }
+        if (program != null) {
+            program.close();
+        }
+        if (gradients != null) {
+            Arrays.stream(gradients).filter(Objects::nonNull).forEach(Tensor::close);
+        }
+        List.of(inputs, targets, loss).forEach(Tensor::close);
+    }
+}
