@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.Predicate;
@@ -166,29 +167,48 @@ public final class Measurements {
      */
     public void put(Case c, List<Measurement> measured, Provenance provenance) throws IOException {
         Objects.requireNonNull(measured, "measured must not be null");
+        putAll(c, Map.of(c, measured), provenance);
+    }
+
+    /**
+     * Stores the rows of several cases at once, such as one per kernel of a profile. They replace all earlier rows with
+     * the implementation and the parameters of {@code common}, also those of other cases. The rows are on disk when
+     * this method returns.
+     *
+     * @param common the implementation and the parameters that the cases have in common
+     * @param measured rows by case; all cases have parameters of the same names
+     * @throws IllegalArgumentException if there is no case, or the file's parameter columns differ from theirs
+     */
+    public void putAll(Case common, Map<Case, List<Measurement>> measured, Provenance provenance) throws IOException {
         var cells = new ArrayList<List<String>>();
-        for (Measurement m : measured) {
-            Summary s = m.summary();
-            List<String> numbers = s == null
-                    ? List.of("", "", "", "", "", "")
-                    : Stream.concat(
-                                    Stream.of(String.valueOf(s.n())),
-                                    Stream.of(s.mean(), s.std(), s.median(), s.min(), s.max())
-                                            .map(Measurements::number))
-                            .toList();
-            cells.add(concat(
-                    List.of(c.implementation(), m.metric().name(), m.metric().unit()),
-                    numbers,
-                    List.of(
-                            m.status().toString(),
-                            provenance.device(),
-                            provenance.versions(),
-                            provenance.commit(),
-                            provenance.date(),
-                            provenance.host(),
-                            provenance.load())));
-        }
-        rows.exclusively(() -> put(rows, c, COLUMNS, cells));
+        measured.forEach((c, values) ->
+                values.forEach(m -> cells.add(concat(List.copyOf(c.parameters().values()), cells(c, m, provenance)))));
+        Case any = measured.keySet().stream()
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("measured must not be empty"));
+        rows.exclusively(() -> put(rows, any, common, COLUMNS, cells));
+    }
+
+    private static List<String> cells(Case c, Measurement m, Provenance provenance) {
+        Summary s = m.summary();
+        List<String> numbers = s == null
+                ? List.of("", "", "", "", "", "")
+                : Stream.concat(
+                                Stream.of(String.valueOf(s.n())),
+                                Stream.of(s.mean(), s.std(), s.median(), s.min(), s.max())
+                                        .map(Measurements::number))
+                        .toList();
+        return concat(
+                List.of(c.implementation(), m.metric().name(), m.metric().unit()),
+                numbers,
+                List.of(
+                        m.status().toString(),
+                        provenance.device(),
+                        provenance.versions(),
+                        provenance.commit(),
+                        provenance.date(),
+                        provenance.host(),
+                        provenance.load()));
     }
 
     /**
@@ -199,15 +219,17 @@ public final class Measurements {
         var cells = new ArrayList<List<String>>();
         for (Samples s : samples) {
             for (int i = 0; i < s.values().size(); i++) {
-                cells.add(List.of(
-                        c.implementation(),
-                        s.metric().name(),
-                        s.metric().unit(),
-                        String.valueOf(i + 1),
-                        number(s.values().get(i))));
+                cells.add(concat(
+                        List.copyOf(c.parameters().values()),
+                        List.of(
+                                c.implementation(),
+                                s.metric().name(),
+                                s.metric().unit(),
+                                String.valueOf(i + 1),
+                                number(s.values().get(i)))));
             }
         }
-        steps.exclusively(() -> put(steps, c, STEP_COLUMNS, cells));
+        steps.exclusively(() -> put(steps, c, c, STEP_COLUMNS, cells));
     }
 
     /**
@@ -252,16 +274,15 @@ public final class Measurements {
         }
     }
 
-    private static void put(TidyCsv file, Case c, List<String> columns, List<List<String>> cells) throws IOException {
+    /** Adds rows of the columns of {@code c}, and removes earlier ones of {@code replaced}. */
+    private static void put(TidyCsv file, Case c, Case replaced, List<String> columns, List<List<String>> added)
+            throws IOException {
         requireSameColumns(file, c, columns);
         List<String> header = concat(List.copyOf(c.parameters().keySet()), columns);
-        List<List<String>> added = cells.stream()
-                .map(row -> concat(List.copyOf(c.parameters().values()), row))
-                .toList();
         List<List<String>> lines = lines(file);
         List<List<String>> stored = lines.stream().skip(1).toList();
         List<List<String>> others =
-                stored.stream().filter(isRowOf(c, header).negate()).toList();
+                stored.stream().filter(isRowOf(replaced, header).negate()).toList();
         if (others.size() == stored.size() && lines.equals(file.lines())) {
             file.append(header, added);
         } else {

@@ -186,6 +186,7 @@ public final class ProfileCommand extends LabCommand {
         if (!Files.exists(file)) {
             return;
         }
+        Map<Case, List<Measurement>> stored = new LinkedHashMap<>();
         Map<String, Integer> others = new HashMap<>(); // by phase, how many kernels so far are not GEMMs
         for (Row row : ProfileWorkload.readKernels(file)) {
             boolean matmul = row.getString("kind").equals(KernelKind.MATMUL.toString());
@@ -201,14 +202,14 @@ public final class ProfileCommand extends LabCommand {
                     .with("rank", row.getInt("rank"))
                     .with("kind", row.getString("kind"))
                     .with("kernel", row.getString("kernel"));
-            measurements.put(
+            stored.put(
                     kernel,
                     List.of(
                             Measurement.once("time", "ms", row.getDouble("time [ms]")),
                             Measurement.once("launches", "", row.getDouble("launches")),
-                            Measurement.once("share", "", row.getDouble("share [%]") / 100)),
-                    provenance);
+                            Measurement.once("share", "", row.getDouble("share [%]") / 100)));
         }
+        measurements.putAll(c, stored, provenance);
     }
 
     /** Returns the metrics needed to judge a profile: the profiling overhead and the GPU busy time of each case. */

@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.IntStream;
@@ -274,6 +275,19 @@ class MeasurementsTest {
         assertTrue(e.getMessage().contains("[size, context, implementation"), e.getMessage());
         assertTrue(e.getMessage().contains("[size, batch, implementation"), e.getMessage());
         assertEquals(before, Files.readString(measurements.path()));
+    }
+
+    @Test
+    void casesThatAreStoredTogetherReplaceAllEarlierOnesOfTheirGroup() throws IOException {
+        Case small = size("small", 128), large = size("large", 128);
+        measurements.putAll(small, Map.of(small.with("kernel", "old"), measured(1)), HERE);
+        measurements.putAll(large, Map.of(large.with("kernel", "old"), measured(2)), HERE);
+        measurements.putAll(small, Map.of(small.with("kernel", "new"), measured(3)), HERE);
+        assertEquals(
+                List.of("old", "old", "new", "new"),
+                measurements.table().stringColumn("kernel").asList());
+        assertThrows(IllegalArgumentException.class, () -> measurements.putAll(small, Map.of(), HERE));
+        assertEquals(4, measurements.table().rowCount());
     }
 
     @Test
