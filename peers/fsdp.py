@@ -37,7 +37,10 @@ from transformer_step import SIZES
 
 VOCABULARIES = {"8B": 151_936}
 DIMENSIONS = {**SIZES, "8B": (4096, 11_008, 34, 32)}
-BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "math": SDPBackend.MATH}
+BACKENDS = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION, "math": SDPBackend.MATH,
+}
 MODES = ["fsdp", "hsdp"]
 PHASES = ["forward", "backward", "gradients", "update"]
 MASK = 2**64 - 1

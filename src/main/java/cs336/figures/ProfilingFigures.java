@@ -19,7 +19,11 @@ import tech.tablesaw.api.Row;
 
 /** The figures of the chapter on profiling, from measurements and traces of {@code cs336 profile}. */
 public final class ProfilingFigures {
-    private static final List<String> KINDS = List.of("matmul", "elementwise", "reduction", "softmax", "copy");
+    private static final List<String> KINDS = List.of("matmul", "elementwise", "reduction", "softmax", "copy", "ours");
+
+    /** The name in figures of the only kernel of this project in the profiles of the plain model. */
+    private static final String ADAMW = "AdamW";
+
     private static final String OF_CASE = "profiling[year=2025, implementation=plain, ";
 
     /** The cases of the stored stacks and of the stored trace. */
@@ -84,7 +88,7 @@ public final class ProfilingFigures {
                 ratios(numbers, "context=256, dtype=fp32, bf16, pass=forward, step", metrics, "total-kernels")) {
             bars.add(new KernelKindBar(
                     ratio.size.label(),
-                    KINDS.get(metrics.indexOf(ratio.metric)),
+                    KINDS.get(metrics.indexOf(ratio.metric)).replace("ours", ADAMW),
                     (ratio.pass.equals("step") ? "training step, " : "forward pass, ") + ratio.dtype,
                     100 * ratio.value));
         }
@@ -93,7 +97,7 @@ public final class ProfilingFigures {
                 .y("percent", "percentage of kernel time")
                 .by("kind")
                 .panels("panel")
-                .size(960, 340)
+                .size(960, 280)
                 .origin(numbers.origin())
                 .figure(
                         "profiling-kinds",
@@ -123,7 +127,7 @@ public final class ProfilingFigures {
                 .panels("dtype")
                 .level(operations.value, "FLOP ratio, d = 64")
                 .log2X()
-                .size(960, 340)
+                .size(960, 280)
                 .origin(numbers.origin())
                 .figure(
                         "profiling-softmax",
