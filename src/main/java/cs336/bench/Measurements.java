@@ -166,6 +166,7 @@ public final class Measurements {
      * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
      */
     public void put(Case c, List<Measurement> measured, Provenance provenance) throws IOException {
+        Objects.requireNonNull(c, "c must not be null");
         Objects.requireNonNull(measured, "measured must not be null");
         putAll(c, Map.of(c, measured), provenance);
     }
@@ -180,6 +181,9 @@ public final class Measurements {
      * @throws IllegalArgumentException if there is no case, or the file's parameter columns differ from theirs
      */
     public void putAll(Case common, Map<Case, List<Measurement>> measured, Provenance provenance) throws IOException {
+        Objects.requireNonNull(common, "common must not be null");
+        Objects.requireNonNull(measured, "measured must not be null");
+        Objects.requireNonNull(provenance, "provenance must not be null");
         var cells = new ArrayList<List<String>>();
         measured.forEach((c, values) ->
                 values.forEach(m -> cells.add(concat(List.copyOf(c.parameters().values()), cells(c, m, provenance)))));

@@ -315,8 +315,8 @@ public final class CompiledStep implements AutoCloseable {
         return ofShape;
     }
 
-    private ShapeGraph.Settings settings() {
-        return new ShapeGraph.Settings(
+    private ShapeGraph.GraphSettings settings() {
+        return new ShapeGraph.GraphSettings(
                 warmup,
                 isFused,
                 keepsAttention,

@@ -27,7 +27,7 @@ final class ShapeGraph implements AutoCloseable {
      * @param collectivesInGraph whether the graph contains the collectives that average gradients
      * @param buckets indices of the parameters of each bucket whose collective overlaps with the passes
      */
-    record Settings(
+    record GraphSettings(
             int warmup,
             boolean isFused,
             boolean keepsAttention,
@@ -36,7 +36,7 @@ final class ShapeGraph implements AutoCloseable {
             MasterWeights masterWeights) {}
 
     private final StepPasses passes;
-    private final Settings settings;
+    private final GraphSettings settings;
     private final List<Tensor> parameters;
     private final Tensor inputs;
     private final Tensor targets;
@@ -50,7 +50,7 @@ final class ShapeGraph implements AutoCloseable {
     private int steps;
 
     /** @param like a tensor with the shape, dtype and device of the inputs */
-    ShapeGraph(StepPasses passes, Settings settings, Tensor like) {
+    ShapeGraph(StepPasses passes, GraphSettings settings, Tensor like) {
         this.passes = passes;
         this.settings = settings;
         parameters = passes.parameters();

@@ -108,7 +108,7 @@ public final class AttentionFigures {
                 .rename("peak-memory-backward", "peak of backward")
                 .log2X()
                 .logY()
-                .size(960, 340)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "attention-counted-and-measured",

@@ -25,7 +25,7 @@ public final class BenchmarkingFigures {
                 .panels("metric")
                 .log2X()
                 .logY()
-                .size(960, 340)
+                .size(960, 290)
                 .figure(
                         "benchmarking-phases",
                         "Time of forward pass, backward pass and optimizer step over the context, one line per size"
@@ -59,7 +59,7 @@ public final class BenchmarkingFigures {
                 .by("size")
                 .panels("pass")
                 .logY()
-                .size(960, 340)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "benchmarking-first-steps",
@@ -88,7 +88,7 @@ public final class BenchmarkingFigures {
                 .by("pass")
                 .panels("context")
                 .level(1, "as fast")
-                .size(960, 340)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "benchmarking-compared-with-pytorch",

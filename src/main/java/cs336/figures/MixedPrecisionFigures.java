@@ -36,7 +36,7 @@ public final class MixedPrecisionFigures {
                 .by("dtype")
                 .panels("metric")
                 .logY()
-                .size(960, 340)
+                .size(960, 290)
                 .figure(
                         "mixed-precision-times",
                         "Time of forward and backward pass of each size of the model in fp32, with TF32 matrix multiplications, and under"
@@ -73,7 +73,7 @@ public final class MixedPrecisionFigures {
                 .by("context", "context: ")
                 .panels("pass")
                 .level(1, "fp32")
-                .size(960, 340)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "mixed-precision-speedup",
@@ -90,7 +90,7 @@ public final class MixedPrecisionFigures {
                 .by("input", "rows: ")
                 .panels("dtype")
                 .logY()
-                .size(960, 340)
+                .size(960, 290)
                 .figure(
                         "mixed-precision-layer-norm",
                         "Relative error of a layer normalisation with one operation in fp16 or bf16 and the others in"

@@ -97,7 +97,7 @@ public final class ProfilingFigures {
                 .y("percent", "percentage of kernel time")
                 .by("kind")
                 .panels("panel")
-                .size(960, 280)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "profiling-kinds",
@@ -127,7 +127,7 @@ public final class ProfilingFigures {
                 .panels("dtype")
                 .level(operations.value, "FLOP ratio, d = 64")
                 .log2X()
-                .size(960, 280)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "profiling-softmax",

@@ -28,7 +28,7 @@ public final class RmsNormFigures {
                 .panels("dtype")
                 .log2X()
                 .logY()
-                .size(960, 360)
+                .size(960, 310)
                 .figure(
                         "rmsnorm-roofline",
                         "Bandwidth of the forward pass of each implementation over the width of a row, counting one read"
@@ -44,7 +44,7 @@ public final class RmsNormFigures {
                 .panels("dtype")
                 .log2X()
                 .logY()
-                .size(960, 360)
+                .size(960, 310)
                 .figure(
                         "rmsnorm-forward-backward",
                         "Time of forward and backward pass together of each implementation over the width of a row, for"
@@ -87,7 +87,7 @@ public final class RmsNormFigures {
                 .rename("layernorm", "LayerNorm")
                 .rename("total", "forward + backward")
                 .level(1, "separate operations")
-                .size(960, 340)
+                .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
                         "rmsnorm-whole-model",

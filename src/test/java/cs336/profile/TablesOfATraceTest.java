@@ -87,7 +87,7 @@ class TablesOfATraceTest {
         assertEquals(1400, KERNELS.of(KernelKind.MATMUL).total());
         assertEquals(620, KERNELS.of(KernelKind.OURS).total());
         assertEquals(105, KERNELS.of(KernelKind.SOFTMAX, KernelKind.COPY).total());
-        assertEquals(KERNELS.total() - 5, KERNELS.step(0).total(), "the copy has no launch");
+        assertEquals(KERNELS.total(), KERNELS.step(0).total(), "the copy has no launch, but starts during the step");
         assertEquals(0, KERNELS.step(1).total());
         assertEquals(
                 List.of(
