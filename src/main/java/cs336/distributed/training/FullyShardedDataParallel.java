@@ -23,11 +23,8 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.function.BiConsumer;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -100,7 +97,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private final DeviceMesh mesh;
     private final ProcessGroup group; // of all ranks
     private final FsdpSettings settings;
-    private final Map<String, FsdpParameter> parameters = new LinkedHashMap<>();
+    private final Map<String, FsdpParameter> parameters;
     private final List<FsdpParameter> trainable;
     private final List<FsdpUnit> units;
     private final List<GradientBucket> replicatedGradients;
@@ -126,13 +123,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      *     module does not exist; or if the number of replicas does not divide the number of ranks
      */
     public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
-        this(module, group.mesh(settings.replicas()), settings, sameOnAllRanks(module, group));
-    }
-
-    /** Compares the parameters of all ranks, and returns an empty map, because none is sharded yet. */
-    private static Map<Tensor, FsdpParameter> sameOnAllRanks(NnModule module, ProcessGroup group) {
-        SameParameters.require(group, module.namedParameters());
-        return new IdentityHashMap<>();
+        this(FsdpUnits.of(module, group, settings), settings);
     }
 
     /**
@@ -145,81 +136,25 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public static FullyShardedDataParallel construct(
             Supplier<? extends NnModule> constructor, ProcessGroup group, FsdpSettings settings) {
-        DeviceMesh mesh = group.mesh(settings.replicas());
-        Map<Tensor, FsdpParameter> created = new IdentityHashMap<>();
-        BiConsumer<NnModule, Tensor> shard = (layer, weight) -> {
-            if (isSharded(layer)) {
-                created.put(weight, fromRankZero(weight, true, mesh));
-            }
-        };
-        NnModule module = NnModule.construct(constructor::get, shard);
-        return new FullyShardedDataParallel(module, mesh, settings, created);
+        return new FullyShardedDataParallel(FsdpUnits.construct(constructor, group, settings), settings);
     }
 
-    private FullyShardedDataParallel(
-            NnModule module, DeviceMesh mesh, FsdpSettings settings, Map<Tensor, FsdpParameter> created) {
-        this.module = module;
-        this.mesh = mesh;
-        group = mesh.all();
+    private FullyShardedDataParallel(FsdpUnits sharded, FsdpSettings settings) {
         this.settings = settings;
-        Map<String, Tensor> named = module.namedParameters();
-        requireShardable(named);
-        Set<Tensor> toShard = Collections.newSetFromMap(new IdentityHashMap<>());
-        for (NnModule layer : module.layers()) {
-            if (isSharded(layer)) {
-                toShard.addAll(layer.ownParameters());
-            }
-        }
-        named.forEach((name, weight) -> {
-            boolean isNamed = settings.shardedModules().stream().anyMatch(m -> name.startsWith(m + "."));
-            if (isNamed && weight.dim() > 0) {
-                toShard.add(weight);
-            }
-        });
-        Map<Tensor, FsdpParameter> byWeight = new IdentityHashMap<>(created);
-        named.forEach((name, weight) -> {
-            FsdpParameter parameter = byWeight.computeIfAbsent(weight, w -> fromRankZero(w, toShard.contains(w), mesh));
-            parameter.prepare(name, settings.computeDtype(), settings.reduceDtype());
-            parameters.put(name, parameter);
-        });
+        module = sharded.module();
+        mesh = sharded.mesh();
+        group = mesh.all();
+        parameters = sharded.parameters();
+        units = sharded.units();
         trainable =
                 parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
         replicatedGradients = buckets(replicated);
         used = new UsedParameters(trainable.size(), group.device());
-        units = units(byWeight);
         for (FsdpUnit unit : units) {
             unit.hook = new BackwardHook(() -> beforeBackward(unit));
         }
         addHooks();
-    }
-
-    private void requireShardable(Map<String, Tensor> named) {
-        named.forEach((name, parameter) -> {
-            if (!parameter.is_floating_point()) {
-                throw new IllegalArgumentException("parameter " + name + " must be a floating-point tensor");
-            }
-        });
-        if (named.values().stream().noneMatch(Tensor::requires_grad)) {
-            throw new IllegalArgumentException("module must have a trainable parameter");
-        }
-        for (String sharded : settings.shardedModules()) {
-            if (named.keySet().stream().noneMatch(name -> name.startsWith(sharded + "."))) {
-                throw new IllegalArgumentException("there is no module " + sharded + " with parameters to shard");
-            }
-        }
-    }
-
-    private static boolean isSharded(NnModule layer) {
-        return layer instanceof Linear || layer instanceof Embedding;
-    }
-
-    private static FsdpParameter fromRankZero(Tensor weight, boolean sharded, DeviceMesh mesh) {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            mesh.all().broadcast(weight.detach(), 0);
-            return new FsdpParameter(weight, sharded, mesh.shards());
-        }
     }
 
     private static List<GradientBucket> buckets(List<FsdpParameter> replicated) {
@@ -230,47 +165,6 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return BucketLayout.of(sizes, Long.MAX_VALUE).buckets().stream()
                 .map(bucket -> new GradientBucket(bucket, masters))
                 .toList();
-    }
-
-    /** Returns the units in the order of their first modules. */
-    private List<FsdpUnit> units(Map<Tensor, FsdpParameter> byWeight) {
-        Map<Tensor, FsdpUnit> unitOf = new IdentityHashMap<>();
-        addUnits(module, unitOf);
-        var distinct = new LinkedHashSet<FsdpUnit>();
-        for (Tensor weight : module.parameters()) {
-            FsdpUnit unit = unitOf.get(weight);
-            unit.add(byWeight.get(weight));
-            distinct.add(unit);
-        }
-        return List.copyOf(distinct);
-    }
-
-    private void addUnits(NnModule layer, Map<Tensor, FsdpUnit> unitOf) {
-        boolean whole = settings.isUnit().test(layer);
-        List<Tensor> weights = whole ? layer.parameters() : layer.ownParameters();
-        if (!weights.isEmpty()) {
-            FsdpUnit unit = weights.stream()
-                    .map(unitOf::get)
-                    .filter(known -> known != null)
-                    .findFirst()
-                    .orElseGet(() -> new FsdpUnit(mesh));
-            unit.add(layer);
-            for (Tensor weight : weights) {
-                FsdpUnit known = unitOf.put(weight, unit);
-                if (known != null && known != unit) {
-                    merge(known, unit, unitOf);
-                }
-            }
-        }
-        if (!whole) {
-            layer.children().forEach(child -> addUnits(child, unitOf));
-        }
-    }
-
-    /** Merges a unit into another one that shares a parameter with it. */
-    private static void merge(FsdpUnit from, FsdpUnit into, Map<Tensor, FsdpUnit> unitOf) {
-        from.modules().forEach(into::add);
-        unitOf.replaceAll((weight, unit) -> unit == from ? into : unit);
     }
 
     private void addHooks() {
