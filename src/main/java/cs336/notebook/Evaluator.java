@@ -234,15 +234,15 @@ public final class Evaluator implements AutoCloseable {
                 throw rejected(cell, number, part, snippet);
             }
             if (event.exception() != null) {
-                throw thrown(cell, number, line, event.exception());
+                CellException thrown = thrown(cell, number, line, event.exception());
+                dropResult(snippet);
+                throw thrown;
             }
             if (snippet instanceof DeclarationSnippet) {
                 declared.add(snippet);
             }
             value = control.takeValue();
-            if (snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND) {
-                wrapper(snippet).ifPresent(wrapper -> dropped.put(wrapper.fullClassName(), snippet));
-                shell.drop(snippet);
+            if (dropResult(snippet)) {
                 declared.remove(snippet);
             }
             if (!shows(snippet) || endsAsStatement(part.source)) {
@@ -250,6 +250,16 @@ public final class Evaluator implements AutoCloseable {
             }
         }
         return value;
+    }
+
+    /** Drops the variable, such as {@code $1}, that JShell declares for the result of an expression. */
+    private boolean dropResult(Snippet snippet) {
+        boolean isResult = snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
+        if (isResult) {
+            wrapper(snippet).ifPresent(wrapper -> dropped.put(wrapper.fullClassName(), snippet));
+            shell.drop(snippet);
+        }
+        return isResult;
     }
 
     private static boolean shows(Snippet snippet) {

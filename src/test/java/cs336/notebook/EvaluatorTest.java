@@ -424,8 +424,13 @@ public class EvaluatorTest {
 
     @Test
     void namesOfResultsAreDropped() throws CellException {
-        eval("new long[10]");
-        fails(CellException.CompilationFailed.class, "$1");
+        try (var own = new Evaluator(Imports.GENEROUS)) {
+            assertThrows(CellException.ExceptionThrown.class, () -> own.eval("Integer.parseInt(\"x\")", 1)); // $1
+            own.eval("new long[10]", 2); // $2
+            for (String name : List.of("$1", "$2")) {
+                assertThrows(CellException.CompilationFailed.class, () -> own.eval(name, 3), name);
+            }
+        }
     }
 
     @Test
