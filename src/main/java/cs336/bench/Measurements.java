@@ -185,15 +185,14 @@ public final class Measurements {
         Objects.requireNonNull(measured, "measured must not be null");
         Objects.requireNonNull(provenance, "provenance must not be null");
         var cells = new ArrayList<List<String>>();
-        measured.forEach((c, values) ->
-                values.forEach(m -> cells.add(concat(List.copyOf(c.parameters().values()), cells(c, m, provenance)))));
+        measured.forEach((c, values) -> values.forEach(m -> cells.add(row(c, m, provenance))));
         Case any = measured.keySet().stream()
                 .findFirst()
                 .orElseThrow(() -> new IllegalArgumentException("measured must not be empty"));
         rows.exclusively(() -> put(rows, any, common, COLUMNS, cells));
     }
 
-    private static List<String> cells(Case c, Measurement m, Provenance provenance) {
+    private static List<String> row(Case c, Measurement m, Provenance provenance) {
         Summary s = m.summary();
         List<String> numbers = s == null
                 ? List.of("", "", "", "", "", "")
@@ -203,6 +202,7 @@ public final class Measurements {
                                         .map(Measurements::number))
                         .toList();
         return concat(
+                List.copyOf(c.parameters().values()),
                 List.of(c.implementation(), m.metric().name(), m.metric().unit()),
                 numbers,
                 List.of(

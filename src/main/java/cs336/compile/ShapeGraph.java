@@ -19,7 +19,7 @@ import org.bytedeco.pytorch.global.torch;
 /** The static inputs and outputs of one input shape, and its graphs once they are recorded. */
 final class ShapeGraph implements AutoCloseable {
     /**
-     * What all shapes of a step have in common.
+     * The settings that all input shapes of a step share.
      *
      * @param warmup number of steps without a graph before it is recorded, at least 1
      * @param isFused whether the passes run as an optimized program
