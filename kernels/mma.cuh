@@ -15,7 +15,7 @@
 // Macros set at compile time:
 //   ELEMENT     float, bf16 or fp16
 //   PRODUCTS    3 for fp32 split into two TF32 numbers; otherwise 1
-//   HEAD_DIM    elements per row: 16, 32, 64 or 128
+//   HEAD_DIM    elements per row: 16, 32, 64, 80 or 128
 
 #include "elements.cuh"
 
@@ -247,6 +247,7 @@ template <int ROWS, int THREADS>
 __device__ __forceinline__ void copyRows(unsigned char *to, const Rows<const T> &from, int firstRow) {
     constexpr int ROWS_AT_ONCE = THREADS / CHUNKS;
     int chunk = threadIdx.x % CHUNKS, place = threadIdx.x / CHUNKS;
+    if (THREADS % CHUNKS != 0 && place >= ROWS_AT_ONCE) return;
 #pragma unroll
     for (int r = 0; r < ROWS; r += ROWS_AT_ONCE) {
         int row = r + place;

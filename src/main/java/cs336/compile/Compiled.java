@@ -10,6 +10,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.OperatorInterceptor;
+import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -56,7 +57,8 @@ public final class Compiled implements AutoCloseable {
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
      */
-    private record Guard(List<InputGuard> inputs, List<Boolean> trainable, boolean gradMode, String autocast) {
+    private record Guard(
+            List<InputGuard> inputs, List<Boolean> trainable, boolean gradMode, String autocast, boolean tf32) {
         Device device() {
             return inputs.stream()
                     .map(InputGuard::device)
@@ -234,7 +236,7 @@ public final class Compiled implements AutoCloseable {
         List<Boolean> trainable = Stream.concat(Arrays.stream(inputs), parameters.stream())
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
-        return new Guard(guards, trainable, GradMode.is_enabled(), Autocast.state());
+        return new Guard(guards, trainable, GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
     }
 
     /** Returns the index of the first tensor that shares memory with an input, or −1. */

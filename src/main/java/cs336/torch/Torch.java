@@ -129,12 +129,17 @@ public final class Torch {
     }
 
     /**
-     * Allows or forbids TF32 for fp32 tensors in cuBLAS and cuDNN. PyTorch's default forbids it in matrix
-     * multiplications, whose results then have the full 24-bit significand of fp32.
+     * Allows or forbids TF32 for fp32 tensors in cuBLAS, in cuDNN and in FlashAttention. PyTorch's default forbids it
+     * in matrix multiplications, whose results then have the full 24-bit significand of fp32.
      */
     public static void allowTf32(boolean allow) {
         torch.globalContext().setAllowTF32CuBLAS(allow);
         torch.globalContext().setAllowTF32CuDNN(allow);
+    }
+
+    /** Returns whether matrix multiplications of fp32 tensors may round their inputs to TF32. */
+    public static boolean allowsTf32() {
+        return torch.globalContext().allowTF32CuBLAS();
     }
 
     /** Returns the versions of PyTorch and of the presets, such as {@code 2.10.0-1.5.13}. */

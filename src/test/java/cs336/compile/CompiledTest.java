@@ -17,6 +17,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
+import cs336.torch.Torch;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.bytedeco.pytorch.Scalar;
@@ -129,7 +130,7 @@ class CompiledTest extends ScopedTest {
     }
 
     @Test
-    void otherLayoutsDtypesAndAutocastAreRecordedAgain() {
+    void otherLayoutsDtypesAutocastAndTf32AreRecordedAgain() {
         Tensor weight = torch.randn(4, 4);
         try (var compiled = Compiled.of(in -> new Tensor[] {in[0].matmul(weight)})) {
             List<Tensor> inputs = List.of(
@@ -144,6 +145,13 @@ class CompiledTest extends ScopedTest {
                 assertEquals(DType.BFLOAT16, DType.of(compiled.apply(inputs.get(0))[0]));
             }
             assertEquals(4, compiled.recordings());
+            Torch.allowTf32(true);
+            try {
+                compiled.apply(inputs.get(0));
+            } finally {
+                Torch.allowTf32(false);
+            }
+            assertEquals(5, compiled.recordings());
         }
     }
 

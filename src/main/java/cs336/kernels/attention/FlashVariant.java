@@ -1,6 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.torch.Tensors;
+import cs336.torch.Torch;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -17,8 +18,8 @@ import org.bytedeco.pytorch.Tensor;
 public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, HopperFlash {
     /**
      * Selects the fastest variant for these queries: {@link HopperFlash} if it supports them; otherwise
-     * {@link MmaFlash} on a GPU, with fp32 as three TF32 matrix multiplications, which are as accurate as fp32;
-     * otherwise {@link TiledFlash}.
+     * {@link MmaFlash} on a GPU, with fp32 as three TF32 matrix multiplications, which are as accurate as fp32, or as
+     * one where TF32 is {@linkplain Torch#allowsTf32 allowed}; otherwise {@link TiledFlash}.
      */
     static FlashVariant of(Tensor q) {
         Tensors.requireDefined("q", q);
@@ -35,7 +36,7 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
         if (HopperFlash.supports(q)) {
             return new HopperFlash(deterministic);
         }
-        return MmaFlash.supports(q) ? new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3) : TiledFlash.DEFAULT;
+        return MmaFlash.supports(q) ? new MmaFlash(MmaFlash.Fp32Gemm.allowed()) : TiledFlash.DEFAULT;
     }
 
     /**

@@ -7,18 +7,23 @@ import java.util.List;
  * to the next one.
  */
 final class HeadWidths {
-    static final List<Integer> ALL = List.of(16, 32, 64, 128);
+    /** Widths of the kernels for wgmma, whose rows in shared memory have 64 or 128 elements. */
+    static final List<Integer> HOPPER = List.of(16, 32, 64, 128);
+
+    /** Widths of the kernels for mma.sync; 80 is the head dimension of the 2.7B model. */
+    static final List<Integer> MMA = List.of(16, 32, 64, 80, 128);
+
     static final int WIDEST = 128;
 
     private HeadWidths() {}
 
     /**
-     * Returns the width of the kernels for head dimension d.
+     * Returns the least of the widths that holds rows of d elements.
      *
      * @throws IllegalArgumentException if d is greater than {@value #WIDEST}
      */
-    static int of(long d) {
-        for (int width : ALL) {
+    static int of(long d, List<Integer> widths) {
+        for (int width : widths) {
             if (width >= d) {
                 return width;
             }

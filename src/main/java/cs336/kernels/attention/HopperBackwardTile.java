@@ -53,7 +53,7 @@ public record HopperBackwardTile(int width, int split) {
         HopperBackwardTile best = null;
         double shortest = Double.POSITIVE_INFINITY;
         for (int split : SPLITS) {
-            var tile = new HopperBackwardTile(HeadWidths.of(d), split);
+            var tile = new HopperBackwardTile(HeadWidths.of(d, HeadWidths.HOPPER), split);
             double time = tile.time(heads, queries, keys, causal, multiprocessors);
             if (time < shortest) {
                 shortest = time;
@@ -65,7 +65,7 @@ public record HopperBackwardTile(int width, int split) {
 
     /** Returns all tiles that {@link #of} can select. */
     public static Stream<HopperBackwardTile> all() {
-        return HeadWidths.ALL.stream()
+        return HeadWidths.HOPPER.stream()
                 .flatMap(width -> IntStream.of(SPLITS).mapToObj(split -> new HopperBackwardTile(width, split)));
     }
 

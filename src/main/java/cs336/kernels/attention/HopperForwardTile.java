@@ -103,7 +103,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
     public static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
         TimedForwardTile best = null;
         double shortest = Double.POSITIVE_INFINITY;
-        for (TimedForwardTile timed : TILES.get(HeadWidths.of(d))) {
+        for (TimedForwardTile timed : TILES.get(HeadWidths.of(d, HeadWidths.HOPPER))) {
             double time = timed.time(heads, queries, keys, causal, multiprocessors);
             if (time < shortest) {
                 best = timed;
@@ -115,7 +115,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
 
     /** Returns all tiles that {@link #of} can select. */
     public static List<HopperForwardTile> all() {
-        return HeadWidths.ALL.stream()
+        return HeadWidths.HOPPER.stream()
                 .flatMap(dimension -> TILES.get(dimension).stream())
                 .map(TimedForwardTile::tile)
                 .toList();

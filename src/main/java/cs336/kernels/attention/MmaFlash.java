@@ -13,6 +13,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -26,7 +27,7 @@ import org.bytedeco.pytorch.global.torch;
  * {@code flash_mma_backward.cu}: for every GPU from sm_80 on, in fp16, bf16 and fp32, with d up to 128. All results are
  * bitwise reproducible because no sum depends on timing.
  *
- * <p>Inputs are copied first if their rows are not 16-byte aligned, or if d is not 16, 32, 64 or 128; the copy is
+ * <p>Inputs are copied first if their rows are not 16-byte aligned, or if d is not 16, 32, 64, 80 or 128; the copy is
  * padded with zeros to the next of these widths.
  *
  * @param fp32 emulation of multiplications of fp32 inputs; 16-bit inputs are multiplied directly
@@ -43,6 +44,11 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         TF32_X3(3);
 
         private final int products;
+
+        /** Returns the fastest emulation that PyTorch's setting for TF32 allows. */
+        static Fp32Gemm allowed() {
+            return Torch.allowsTf32() ? TF32 : TF32_X3;
+        }
 
         Fp32Gemm(int products) {
             this.products = products;
@@ -108,7 +114,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
     AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal, Map<MmaKernel, MmaTile> tiles) {
         requireSupported(q);
         try (var scope = MemoryScope.open()) {
-            int width = HeadWidths.of(q.size(LAST));
+            int width = HeadWidths.of(q.size(LAST), HeadWidths.MMA);
             HeadRows queries = HeadRows.of(q, width);
             HeadRows keys = HeadRows.of(k, width);
             HeadRows values = HeadRows.of(v, width);
@@ -154,7 +160,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
             Map<MmaKernel, MmaTile> tiles) {
         requireSupported(q);
         try (var scope = MemoryScope.open()) {
-            int width = HeadWidths.of(q.size(LAST));
+            int width = HeadWidths.of(q.size(LAST), HeadWidths.MMA);
             HeadRows queries = HeadRows.of(q, width);
             HeadRows keys = HeadRows.of(k, width);
             HeadRows values = HeadRows.of(v, width);

@@ -54,40 +54,49 @@ public final class MmaTileTable {
             sm_90  FORWARD  HALF     16 | from 0: 2x4 1x32 4 | from 8192: 4x1 1x64 6
             sm_90  FORWARD  HALF     32 | from 0: 1x4 1x32 5 | from 3072: 2x4 1x32 4 | from 24576: 4x1 2x64 2
             sm_90  FORWARD  HALF     64 | from 0: 1x8 1x32 1 | from 8192: 4x1 1x64 3 | from 65536: 4x1 2x64 2
+            sm_90  FORWARD  HALF     80 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 8x1 1x64 1
             sm_90  FORWARD  HALF    128 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 8x1 1x64 1
             sm_90  QUERIES  HALF     16 | from 0: 2x4 1x32 4 | from 65536: 4x1 2x32 4
             sm_90  QUERIES  HALF     32 | from 0: 1x4 1x32 5 | from 3072: 2x4 1x32 3 | from 65536: 8x1 1x32 3
             sm_90  QUERIES  HALF     64 | from 0: 1x8 1x32 1 | from 8192: 2x4 1x32 1 | from 65536: 4x1 2x32 2
+            sm_90  QUERIES  HALF     80 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 1x32 2
             sm_90  QUERIES  HALF    128 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 1x32 2
             sm_90  KEYS     HALF     16 | from 0: 1x8 1x32 3 | from 8192: 2x4 1x32 3 | from 65536: 4x1 2x32 3
             sm_90  KEYS     HALF     32 | from 0: 1x8 1x32 2 | from 8192: 2x4 1x32 2 | from 65536: 4x1 2x32 2
             sm_90  KEYS     HALF     64 | from 0: 1x8 1x32 1 | from 8192: 2x2 1x32 3 | from 65536: 4x1 2x32 2
+            sm_90  KEYS     HALF     80 | from 0: 2x2 1x32 2
             sm_90  KEYS     HALF    128 | from 0: 2x2 1x32 2
             sm_90  FORWARD  TF32     16 | from 0: 1x8 1x16 4 | from 3072: 2x2 1x32 8 | from 24576: 4x1 2x64 3
             sm_90  FORWARD  TF32     32 | from 0: 1x8 1x16 3 | from 8192: 2x2 1x32 5 | from 24576: 4x1 2x64 3
             sm_90  FORWARD  TF32     64 | from 0: 1x8 1x16 1 | from 8192: 2x2 2x32 2 | from 65536: 4x1 2x64 2
+            sm_90  FORWARD  TF32     80 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 65536: 8x1 2x32 1
             sm_90  FORWARD  TF32    128 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 65536: 8x1 2x32 1
             sm_90  QUERIES  TF32     16 | from 0: 1x8 1x16 4 | from 8192: 2x4 1x16 4 | from 65536: 4x1 2x32 4
             sm_90  QUERIES  TF32     32 | from 0: 1x8 1x16 2 | from 8192: 2x2 1x32 4 | from 65536: 4x1 2x32 3
             sm_90  QUERIES  TF32     64 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x32 2 | from 65536: 4x1 2x32 2
+            sm_90  QUERIES  TF32     80 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  QUERIES  TF32    128 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  KEYS     TF32     16 | from 0: 2x2 1x32 4 | from 65536: 4x1 2x32 3
             sm_90  KEYS     TF32     32 | from 0: 1x8 1x16 2 | from 8192: 2x2 1x32 4 | from 65536: 4x1 2x32 3
             sm_90  KEYS     TF32     64 | from 0: 1x8 1x16 1 | from 8192: 1x4 2x16 2 | from 65536: 4x1 2x32 2
+            sm_90  KEYS     TF32     80 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  KEYS     TF32    128 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_80  KEYS     TF32    128 | from 0: 1x4 1x16 1 | from 8192: 8x1 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  FORWARD  TF32_X3  16 | from 0: 1x8 1x16 4 | from 24576: 2x4 1x16 4 | from 65536: 4x1 2x32 4
             sm_90  FORWARD  TF32_X3  32 | from 0: 1x8 1x16 3 | from 24576: 4x2 1x32 2 | from 65536: 4x1 2x32 2
             sm_90  FORWARD  TF32_X3  64 | from 0: 1x8 1x16 1 | from 6144: 2x4 1x32 1 | from 12288: 4x2 1x64 1 | from 65536: 4x1 2x32 2
             sm_80  FORWARD  TF32_X3  64 | from 0: 1x8 1x16 1 | from 8192: 4x2 1x32 1 | from 65536: 4x1 1x32 3
+            sm_90  FORWARD  TF32_X3  80 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  FORWARD  TF32_X3 128 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  QUERIES  TF32_X3  16 | from 0: 1x8 1x16 3 | from 24576: 2x2 1x32 5 | from 65536: 4x1 2x32 3
             sm_90  QUERIES  TF32_X3  32 | from 0: 1x8 1x16 2 | from 24576: 2x2 1x32 4 | from 65536: 4x1 2x32 2
             sm_90  QUERIES  TF32_X3  64 | from 0: 1x8 1x16 1 | from 6144: 2x4 1x32 1 | from 12288: 4x2 1x64 1 | from 65536: 4x1 2x32 2
+            sm_90  QUERIES  TF32_X3  80 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  QUERIES  TF32_X3 128 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  KEYS     TF32_X3  16 | from 0: 1x8 1x16 2 | from 8192: 2x2 1x32 4 | from 65536: 4x1 2x32 2
             sm_90  KEYS     TF32_X3  32 | from 0: 1x8 1x16 2 | from 24576: 4x2 1x32 2 | from 65536: 4x1 2x32 2
             sm_90  KEYS     TF32_X3  64 | from 0: 1x8 1x16 1 | from 6144: 2x4 1x32 1 | from 16384: 4x2 1x64 1 | from 65536: 4x1 1x32 2
+            sm_90  KEYS     TF32_X3  80 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1
             sm_90  KEYS     TF32_X3 128 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1
             sm_80  KEYS     TF32_X3 128 | from 0: 1x4 1x16 1 | from 12288: 4x2 1x16 1
             """;
@@ -168,7 +177,7 @@ public final class MmaTileTable {
         for (DType type : TensorChecks.KERNEL_TYPES) {
             for (int products : type == DType.FLOAT32 ? new int[] {1, 3} : new int[] {1}) {
                 for (MmaKernel kernel : MmaKernel.values()) {
-                    HeadWidths.ALL.forEach(width -> layouts(architecture, kernel, type, products, width)
+                    HeadWidths.MMA.forEach(width -> layouts(architecture, kernel, type, products, width)
                             .forEach(layout -> all.add(
                                     tile(kernel, type, products, width, layout).fitting(architecture))));
                 }

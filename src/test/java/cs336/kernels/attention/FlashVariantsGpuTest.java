@@ -10,10 +10,12 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -88,6 +90,23 @@ class FlashVariantsGpuTest extends FlashVariantContract {
     @Override
     int[] widths() {
         return new int[] {8, 16, 32, 64, 80, 128};
+    }
+
+    @Test
+    void fp32IsRoundedToTf32OnlyWhereThatIsAllowed() {
+        long[] shape = {1, 300, 64};
+        FlashInputs x = FlashInputs.random(Device.cuda(0), DType.FLOAT32, shape, shape);
+        Tensor exact = FlashReference.of(x, true).exact().o();
+        Torch.allowTf32(true);
+        try {
+            Tensor rounded = FlashAttention.apply(x.q(), x.k(), x.v(), true);
+            assertTrue(relative(exact, rounded) > 1e-4, "with TF32 the error is " + relative(exact, rounded));
+            assertTrue(relative(exact, rounded) < 1e-3, "with TF32 the error is " + relative(exact, rounded));
+        } finally {
+            Torch.allowTf32(false);
+        }
+        Tensor accurate = FlashAttention.apply(x.q(), x.k(), x.v(), true);
+        assertTrue(relative(exact, accurate) < 1e-6, "in fp32 the error is " + relative(exact, accurate));
     }
 
     @ParameterizedTest

@@ -34,12 +34,12 @@ class HopperBackwardTileTest {
     @ParameterizedTest
     @CsvSource({"1, 16", "16, 16", "24, 32", "40, 64", "64, 64", "96, 128", "128, 128"})
     void rowsTakeTheNextWiderKernel(int d, int width) {
-        assertEquals(width, HeadWidths.of(d));
+        assertEquals(width, HeadWidths.of(d, HeadWidths.HOPPER));
     }
 
     @Test
     void rowsOfMoreThan128AreRejected() {
-        String message = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136))
+        String message = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136, HeadWidths.HOPPER))
                 .getMessage();
         assertEquals("d must be at most 128, not 136", message);
     }

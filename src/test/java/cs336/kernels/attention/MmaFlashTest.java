@@ -17,6 +17,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tests of {@link MmaFlash} that need no GPU. */
@@ -33,10 +34,16 @@ class MmaFlashTest {
     }
 
     @ParameterizedTest
+    @CsvSource({"1, 16", "16, 16", "17, 32", "64, 64", "72, 80", "80, 80", "88, 128", "128, 128"})
+    void rowsArePaddedToTheNextWidth(long d, int width) {
+        assertEquals(width, HeadWidths.of(d, HeadWidths.MMA));
+    }
+
+    @ParameterizedTest
     @ValueSource(strings = {"sm_80", "sm_86", "sm_90a", "sm_100a"})
     void smBlocksOfEveryTileFitIntoTheSharedMemoryOfEveryArchitecture(String name) {
         GpuArchitecture architecture = GpuArchitecture.parse(name);
-        assertTrue(MmaTileTable.all(architecture).count() >= 3 * 4 * 4); // kernels, operands, widths
+        assertTrue(MmaTileTable.all(architecture).count() >= 3 * 4 * 5); // kernels, operands, widths
         MmaTileTable.all(architecture).forEach(tile -> {
             int shared = tile.smBlocks() * (tile.sharedBytes() + 1024);
             assertTrue(shared <= Occupancy.sharedBytes(architecture), tile::toString);

@@ -25,8 +25,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Measures candidate tiles for the fp32 kernels of {@link MmaFlash}, as the basis of the choice in
- * {@link MmaTileTable}.
+ * Measures candidate tiles for the kernels of {@link MmaFlash}, as the basis of the choice in {@link MmaTileTable}.
  *
  * <pre>
  * MmaTileSearch list TF32_X3 64              compiles all plausible tiles for sm_90a and prints those without spills
@@ -41,14 +40,21 @@ import org.bytedeco.pytorch.global.torch;
  */
 public final class MmaTileSearch {
     private static final double TOLERANCE = 1e-3; // of the largest element
+    private static final double TOLERANCE_OF_HALVES = 1e-2;
     private static final int SM_THREADS = 512; // more would leave fewer than 128 registers per thread
     private static final int ALL_REGISTERS_THREADS = 256; // each may have 255 registers, the most of a thread
 
+    private final String operands;
+    private final DType type;
     private final Fp32Gemm gemm;
     private final int width;
 
-    private MmaTileSearch(Fp32Gemm gemm, int width) {
-        this.gemm = gemm;
+    /** @param operands HALF, TF32 or TF32_X3 */
+    private MmaTileSearch(String operands, int width) {
+        this.operands = operands;
+        boolean half = operands.equals("HALF");
+        type = half ? DType.BFLOAT16 : DType.FLOAT32;
+        gemm = half ? Fp32Gemm.TF32 : Fp32Gemm.valueOf(operands);
         this.width = width;
     }
 
@@ -56,7 +62,7 @@ public final class MmaTileSearch {
     private record TimedMmaTile(MmaTile tile, double ms, boolean isCorrect) {}
 
     public static void main(String[] arguments) throws IOException {
-        var search = new MmaTileSearch(Fp32Gemm.valueOf(arguments[1]), Integer.parseInt(arguments[2]));
+        var search = new MmaTileSearch(arguments[1], Integer.parseInt(arguments[2]));
         switch (arguments[0]) {
             case "list" -> search.list();
             case "compile" ->
@@ -67,8 +73,7 @@ public final class MmaTileSearch {
     }
 
     private MmaTile tile(MmaKernel kernel, int rowWarps, int columnWarps, int rowTiles, int columns, int smBlocks) {
-        return new MmaTile(
-                kernel, DType.FLOAT32, gemm.products(), width, rowWarps, columnWarps, rowTiles, columns, smBlocks);
+        return new MmaTile(kernel, type, gemm.products(), width, rowWarps, columnWarps, rowTiles, columns, smBlocks);
     }
 
     private MmaTile parse(String line) {
@@ -172,7 +177,7 @@ public final class MmaTileSearch {
             try (var scope = MemoryScope.open()) {
                 Tensor[] inputs = new Tensor[4];
                 for (int i = 0; i < inputs.length; i++) {
-                    inputs[i] = torch.randn(new long[] {1, heads, tokens, width}, device.options(DType.FLOAT32));
+                    inputs[i] = torch.randn(new long[] {1, heads, tokens, width}, device.options(type));
                 }
                 for (MmaKernel kernel : MmaKernel.values()) {
                     List<MmaTile> ofKernel =
@@ -185,8 +190,8 @@ public final class MmaTileSearch {
 
     private void time(MmaKernel kernel, List<MmaTile> tiles, long rows, String size, Tensor... inputs) {
         Gpu gpu = Gpu.of(inputs[0]);
-        MmaTile chosen = MmaTileTable.of(
-                kernel, DType.FLOAT32, gemm.products(), width, rows, gpu.architecture(), gpu.multiprocessors());
+        MmaTile chosen =
+                MmaTileTable.of(kernel, type, gemm.products(), width, rows, gpu.architecture(), gpu.multiprocessors());
         var flash = new MmaFlash(gemm);
         Tensor q = inputs[0], k = inputs[1], v = inputs[2], dO = inputs[3];
         try (var scope = MemoryScope.open()) {
@@ -207,7 +212,7 @@ public final class MmaTileSearch {
                 }
             }
             timed.sort(Comparator.comparingDouble(TimedMmaTile::ms));
-            System.out.printf("%s %s %d, %s heads x tokens%n", kernel, gemm, width, size);
+            System.out.printf("%s %s %d, %s heads x tokens%n", kernel, operands, width, size);
             for (TimedMmaTile t : timed) {
                 System.out.printf(
                         "%s %-22s %.4f ms%s%n",
@@ -227,11 +232,11 @@ public final class MmaTileSearch {
         return new Tensor[] {found.dQ(), found.dK(), found.dV()};
     }
 
-    private static boolean areClose(Tensor[] expected, Tensor... actual) {
+    private boolean areClose(Tensor[] expected, Tensor... actual) {
         for (int i = 0; i < expected.length; i++) {
             double largest = expected[i].abs().max().item().toDouble();
             double difference = actual[i].sub(expected[i]).abs().max().item().toDouble();
-            if (!(difference <= TOLERANCE * largest)) {
+            if (!(difference <= (type == DType.FLOAT32 ? TOLERANCE : TOLERANCE_OF_HALVES) * largest)) {
                 return false;
             }
         }
