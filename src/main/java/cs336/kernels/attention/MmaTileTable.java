@@ -17,10 +17,11 @@ import java.util.stream.Stream;
 /**
  * The tiles of the kernels of {@link MmaFlash}, selected by the number of rows. They were found by timing a dozen
  * layouts without spills for each kernel, dtype and width on one H200, with T = S and a causal mask, for one head of
- * 1,024 to 32,768 rows and for 16 heads of 8,192. For {@code TF32_X3} with width 64 and up to 32,768 rows,
- * {@code MmaTileSearch}, among the tests, timed all layouts without spills, also for 16 heads of 512 and 1,024 rows.
- * With few rows, warps share rows and split the columns, so that all multiprocessors have work. With many rows, a warp
- * takes as many rows as its registers hold, because each element read from shared memory is then used more often.
+ * 1,024 to 32,768 rows and for 16 heads of 8,192. {@code MmaTileSearch}, among the tests, timed all layouts without
+ * spills for {@code TF32_X3} with width 64, also for 16 heads of 512 and 1,024 rows; for {@code TF32} with width 64 and
+ * 48 and 100 heads of 128 and 512 rows; and for width 80 and 128 heads of 128 and 512 rows. With few rows, warps share
+ * rows and split the columns, so that all multiprocessors have work. With many rows, a warp takes as many rows as its
+ * registers hold, because each element read from shared memory is then used more often.
  */
 public final class MmaTileTable {
     private static final int MULTIPROCESSORS = 132; // of the H200 on which the row limits below were found
@@ -54,49 +55,49 @@ public final class MmaTileTable {
             sm_90  FORWARD  HALF     16 | from 0: 2x4 1x32 4 | from 8192: 4x1 1x64 6
             sm_90  FORWARD  HALF     32 | from 0: 1x4 1x32 5 | from 3072: 2x4 1x32 4 | from 24576: 4x1 2x64 2
             sm_90  FORWARD  HALF     64 | from 0: 1x8 1x32 1 | from 8192: 4x1 1x64 3 | from 65536: 4x1 2x64 2
-            sm_90  FORWARD  HALF     80 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 8x1 1x64 1
+            sm_90  FORWARD  HALF     80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 2x32 3
             sm_90  FORWARD  HALF    128 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 8x1 1x64 1
             sm_90  QUERIES  HALF     16 | from 0: 2x4 1x32 4 | from 65536: 4x1 2x32 4
             sm_90  QUERIES  HALF     32 | from 0: 1x4 1x32 5 | from 3072: 2x4 1x32 3 | from 65536: 8x1 1x32 3
             sm_90  QUERIES  HALF     64 | from 0: 1x8 1x32 1 | from 8192: 2x4 1x32 1 | from 65536: 4x1 2x32 2
-            sm_90  QUERIES  HALF     80 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 1x32 2
+            sm_90  QUERIES  HALF     80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 1x32 4 | from 98304: 4x1 2x32 2
             sm_90  QUERIES  HALF    128 | from 0: 1x4 1x32 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 1x32 2
             sm_90  KEYS     HALF     16 | from 0: 1x8 1x32 3 | from 8192: 2x4 1x32 3 | from 65536: 4x1 2x32 3
             sm_90  KEYS     HALF     32 | from 0: 1x8 1x32 2 | from 8192: 2x4 1x32 2 | from 65536: 4x1 2x32 2
             sm_90  KEYS     HALF     64 | from 0: 1x8 1x32 1 | from 8192: 2x2 1x32 3 | from 65536: 4x1 2x32 2
-            sm_90  KEYS     HALF     80 | from 0: 2x2 1x32 2
+            sm_90  KEYS     HALF     80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x16 3 | from 24576: 4x1 1x32 3
             sm_90  KEYS     HALF    128 | from 0: 2x2 1x32 2
             sm_90  FORWARD  TF32     16 | from 0: 1x8 1x16 4 | from 3072: 2x2 1x32 8 | from 24576: 4x1 2x64 3
             sm_90  FORWARD  TF32     32 | from 0: 1x8 1x16 3 | from 8192: 2x2 1x32 5 | from 24576: 4x1 2x64 3
-            sm_90  FORWARD  TF32     64 | from 0: 1x8 1x16 1 | from 8192: 2x2 2x32 2 | from 65536: 4x1 2x64 2
-            sm_90  FORWARD  TF32     80 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 65536: 8x1 2x32 1
+            sm_90  FORWARD  TF32     64 | from 0: 1x8 1x16 1 | from 8192: 2x2 2x32 2 | from 40960: 4x1 2x32 1 | from 65536: 4x1 2x64 2
+            sm_90  FORWARD  TF32     80 | from 0: 1x8 1x16 1 | from 8192: 2x2 2x32 2 | from 40960: 4x1 2x32 2 | from 98304: 8x1 2x32 1
             sm_90  FORWARD  TF32    128 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 65536: 8x1 2x32 1
             sm_90  QUERIES  TF32     16 | from 0: 1x8 1x16 4 | from 8192: 2x4 1x16 4 | from 65536: 4x1 2x32 4
             sm_90  QUERIES  TF32     32 | from 0: 1x8 1x16 2 | from 8192: 2x2 1x32 4 | from 65536: 4x1 2x32 3
-            sm_90  QUERIES  TF32     64 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x32 2 | from 65536: 4x1 2x32 2
-            sm_90  QUERIES  TF32     80 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
+            sm_90  QUERIES  TF32     64 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x32 2 | from 24576: 4x1 1x64 2 | from 40960: 4x1 2x32 2
+            sm_90  QUERIES  TF32     80 | from 0: 1x8 1x16 1 | from 8192: 4x2 1x16 1 | from 40960: 8x1 2x32 1
             sm_90  QUERIES  TF32    128 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  KEYS     TF32     16 | from 0: 2x2 1x32 4 | from 65536: 4x1 2x32 3
             sm_90  KEYS     TF32     32 | from 0: 1x8 1x16 2 | from 8192: 2x2 1x32 4 | from 65536: 4x1 2x32 3
-            sm_90  KEYS     TF32     64 | from 0: 1x8 1x16 1 | from 8192: 1x4 2x16 2 | from 65536: 4x1 2x32 2
-            sm_90  KEYS     TF32     80 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
+            sm_90  KEYS     TF32     64 | from 0: 1x8 1x16 1 | from 8192: 1x4 2x16 2 | from 12288: 2x2 2x32 2 | from 40960: 4x1 2x32 2
+            sm_90  KEYS     TF32     80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x16 3 | from 24576: 8x1 1x64 1
             sm_90  KEYS     TF32    128 | from 0: 1x4 1x16 1 | from 8192: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_80  KEYS     TF32    128 | from 0: 1x4 1x16 1 | from 8192: 8x1 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  FORWARD  TF32_X3  16 | from 0: 1x8 1x16 4 | from 24576: 2x4 1x16 4 | from 65536: 4x1 2x32 4
             sm_90  FORWARD  TF32_X3  32 | from 0: 1x8 1x16 3 | from 24576: 4x2 1x32 2 | from 65536: 4x1 2x32 2
             sm_90  FORWARD  TF32_X3  64 | from 0: 1x8 1x16 1 | from 6144: 2x4 1x32 1 | from 12288: 4x2 1x64 1 | from 65536: 4x1 2x32 2
             sm_80  FORWARD  TF32_X3  64 | from 0: 1x8 1x16 1 | from 8192: 4x2 1x32 1 | from 65536: 4x1 1x32 3
-            sm_90  FORWARD  TF32_X3  80 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
+            sm_90  FORWARD  TF32_X3  80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x16 2 | from 24576: 4x1 1x64 2 | from 98304: 8x1 2x32 1
             sm_90  FORWARD  TF32_X3 128 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  QUERIES  TF32_X3  16 | from 0: 1x8 1x16 3 | from 24576: 2x2 1x32 5 | from 65536: 4x1 2x32 3
             sm_90  QUERIES  TF32_X3  32 | from 0: 1x8 1x16 2 | from 24576: 2x2 1x32 4 | from 65536: 4x1 2x32 2
             sm_90  QUERIES  TF32_X3  64 | from 0: 1x8 1x16 1 | from 6144: 2x4 1x32 1 | from 12288: 4x2 1x64 1 | from 65536: 4x1 2x32 2
-            sm_90  QUERIES  TF32_X3  80 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
+            sm_90  QUERIES  TF32_X3  80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x16 3 | from 24576: 4x1 1x32 2 | from 65536: 8x1 1x64 1
             sm_90  QUERIES  TF32_X3 128 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1 | from 24576: 8x1 1x32 1
             sm_90  KEYS     TF32_X3  16 | from 0: 1x8 1x16 2 | from 8192: 2x2 1x32 4 | from 65536: 4x1 2x32 2
             sm_90  KEYS     TF32_X3  32 | from 0: 1x8 1x16 2 | from 24576: 4x2 1x32 2 | from 65536: 4x1 2x32 2
             sm_90  KEYS     TF32_X3  64 | from 0: 1x8 1x16 1 | from 6144: 2x4 1x32 1 | from 16384: 4x2 1x64 1 | from 65536: 4x1 1x32 2
-            sm_90  KEYS     TF32_X3  80 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1
+            sm_90  KEYS     TF32_X3  80 | from 0: 1x8 1x16 1 | from 8192: 2x2 1x16 3 | from 24576: 4x1 1x32 2 | from 98304: 8x1 1x64 1
             sm_90  KEYS     TF32_X3 128 | from 0: 1x4 1x16 1 | from 6144: 2x4 1x16 1 | from 12288: 4x2 1x32 1
             sm_80  KEYS     TF32_X3 128 | from 0: 1x4 1x16 1 | from 12288: 4x2 1x16 1
             """;
