@@ -32,7 +32,7 @@ public final class BenchmarkingFigures {
                                 + " of the model, in fp32 with a batch of 4");
     }
 
-    /** Plots the measured wall time of a forward pass with and without device synchronisation, by context length. */
+    /** Plots the measured wall time of a forward pass with and without device synchronization, by context length. */
     public static Figure synchronisation(MeasurementQuery numbers, String size) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=forward, implementation=plain, size="
                         + size + ", metric=forward, unsynchronised]"))

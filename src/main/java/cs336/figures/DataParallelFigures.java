@@ -26,7 +26,7 @@ public final class DataParallelFigures {
     private DataParallelFigures() {}
 
     /** A bar: the milliseconds that a mode adds to a step, with the standard deviation of the difference. */
-    private record AddedTimeBar(String call, String mode, double added, double deviation) {}
+    private record AddedTimeBar(String gpus, String mode, double added, double deviation) {}
 
     /** A bar: the time that a strategy adds to a step, in percent of the step without communication. */
     private record AddedPercentBar(String size, String mode, double percent, double deviation) {}
@@ -44,14 +44,14 @@ public final class DataParallelFigures {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var added = new ArrayList<AddedTimeBar>();
         String xl = "ddp_benchmarking[size=xl, context=" + context
-                + ", backend=nccl, nodes=1, batch=2, metric=total, status=ok";
+                + ", backend=nccl, nodes=1, batch=2, round=1, metric=total, status=ok";
         Table shown = numbers.select(xl + ", mode=overlapped, bucketed, ddp, ddp-view, bucket_mb=0, 25, 100, 1000]")
-                .sortOn("processes", "round", "implementation", "mode", "bucket_mb");
+                .sortOn("processes", "implementation", "mode", "bucket_mb");
         for (Row row : shown) {
-            String call = ", processes=%d, round=%d".formatted(row.getInt("processes"), row.getInt("round"));
-            String none = xl + call + ", mode=none, implementation=" + row.getString("implementation") + "]";
+            String none = xl + ", processes=" + row.getInt("processes") + ", mode=none, implementation="
+                    + row.getString("implementation") + "]";
             added.add(new AddedTimeBar(
-                    row.getInt("processes") + " GPUs" + (row.getInt("round") > 1 ? ", again" : ""),
+                    row.getInt("processes") + " GPUs",
                     label(row),
                     row.getDouble("median") - median(numbers, none),
                     Math.hypot(
@@ -62,7 +62,7 @@ public final class DataParallelFigures {
                 .x("mode", "")
                 .y("added", "added to a step (ms)")
                 .error("deviation")
-                .by("call")
+                .by("gpus")
                 .size(1000, 380)
                 .origin(numbers.origin())
                 .figure(

@@ -81,7 +81,7 @@ public final class MixedPrecisionFigures {
                                 + " model and contexts of 128 to 1,024 tokens: it grows with the size of the model");
     }
 
-    /** Plots the error of a layer normalisation with one of its operations in fp16 or bf16. */
+    /** Plots the error of a layer normalization with one of its operations in fp16 or bf16. */
     public static Figure layerNorm(MeasurementQuery numbers) {
         return Charts.bar(numbers.select("mixed_precision[experiment=layer-norm, on=cuda,"
                         + " metric=mean, centring, squares, variance, root, product]"))

@@ -16,7 +16,7 @@ public final class RmsNormFigures {
 
     private RmsNormFigures() {}
 
-    /** A bar: the time of the whole model with plain RMSNorm divided by its time with another normalisation. */
+    /** A bar: the time of the whole model with plain RMSNorm divided by its time with another normalization. */
     private record NormalizationSpeedup(String size, String implementation, String pass, double ratio) {}
 
     /** Plots the memory bandwidth of each implementation's forward pass by row width, with a copy as the roofline. */

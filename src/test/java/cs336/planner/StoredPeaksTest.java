@@ -23,7 +23,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.function.BinaryOperator;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -74,8 +78,8 @@ class StoredPeaksTest {
     /**
      * Returns the predicted peak, or the part of it that is outside of a CUDA graph: what PyTorch counts as allocated
      * while the graph is replayed. The memory of the graph itself has been returned to its private pool, except for
-     * gradients. Generated kernels run in a forward pass whose logits are returned, with a copy in the pool, and add a
-     * workspace of cuBLAS for the stream that recorded them.
+     * gradients. A fused forward pass returns its logits outside of the pool, and has a workspace of cuBLAS for the
+     * stream that recorded it.
      */
     private static long predictedBytes(StoredCase stored) {
         StepPlan plan = stored.plan();
@@ -85,8 +89,7 @@ class StoredPeaksTest {
         boolean forward = plan.pass() == Pass.FORWARD;
         boolean returnsLogits = forward && stored.launching() == Launching.FUSED;
         long parameters = plan.config().parameterCount() * Float.BYTES;
-        long logits = 2L
-                * plan.batch()
+        long logits = (long) plan.batch()
                 * plan.config().contextLength()
                 * plan.config().vocabSize()
                 * plan.precision().compute().bytes();
@@ -149,26 +152,31 @@ class StoredPeaksTest {
                 wrong.stream().allMatch(peak -> peak.name().contains("32768 peak-memory-backward")), wrong.toString());
     }
 
+    /** A case that was measured in several runs counts once, with the run that is farthest from its prediction. */
     @Test
     void ninetyEightPercentOfAllPeaksArePredictedWithinFivePercent() {
+        Map<String, ComparedPeak> cases = measuredPeaks().stream()
+                .collect(Collectors.toMap(
+                        ComparedPeak::name,
+                        peak -> peak,
+                        BinaryOperator.maxBy(Comparator.comparingDouble(peak -> Math.abs(peak.error())))));
         List<ComparedPeak> far =
-                measuredPeaks().stream().filter(peak -> !peak.isClose()).toList();
-        assertTrue(measuredPeaks().size() > 300, measuredPeaks().size() + " cases");
-        assertTrue(far.size() <= 0.02 * measuredPeaks().size(), far.toString());
+                cases.values().stream().filter(peak -> !peak.isClose()).toList();
+        assertTrue(cases.size() > 300, cases.size() + " cases");
+        assertTrue(far.size() <= 0.02 * cases.size(), far.size() + " of " + cases.size() + ": " + far);
     }
 
     /**
-     * The exceptions are fused forward passes and gradients in buckets. A fused forward pass may return its logits
-     * without a copy. How many gradients wait for their bucket depends on how far the host is ahead of the thread that
-     * starts the collectives: 0.5 GB on one of two ranks that trained xl, and 6 GB on the other.
+     * The exception is gradients in buckets. How many gradients wait for their bucket depends on how far the host is
+     * ahead of the thread that starts the collectives: 0.5 GB on one of two ranks that trained xl, and 6 GB on the
+     * other.
      */
     @Test
-    void everyPeakIsWithinFivePercentExceptFusedForwardPassesAndWaitingGradients() {
+    void everyPeakIsWithinFivePercentExceptWaitingGradients() {
         for (ComparedPeak peak : measuredPeaks()) {
             StoredCase stored = peak.stored();
-            boolean isException = stored != null
-                    && (stored.launching() == Launching.FUSED && stored.plan().pass() == Pass.FORWARD
-                            || stored.plan().gpus() > 1 && !stored.plan().isSharded());
+            boolean isException =
+                    stored != null && stored.plan().gpus() > 1 && !stored.plan().isSharded();
             assertTrue(isException || peak.isClose(), peak.toString());
             assertTrue(!isException || Math.abs(peak.error()) < 0.35, peak.toString());
         }
