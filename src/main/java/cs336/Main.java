@@ -228,6 +228,6 @@ public final class Main extends LabCommand {
 
     @Override
     public Integer call() {
-        throw new ParameterException(spec.commandLine(), "a command is missing; see cs336 --help");
+        throw new ParameterException(spec.commandLine(), "a command is missing; see ./cs336 --help");
     }
 }

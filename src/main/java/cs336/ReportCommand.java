@@ -13,7 +13,9 @@ import picocli.CommandLine.Command;
         description = {
             "Runs all notebooks, which draw the figures, and builds the writeup and the website.",
             "Equivalent to the commands 'notebooks --portable', 'writeup' and 'site', one after the other."
-        })
+        },
+        footerHeading = "%nExamples:%n",
+        footer = {"  ./cs336 report", "", "Exit codes: 0 built, otherwise that of the first command that failed."})
 final class ReportCommand extends LabCommand {
     @Override
     public Integer call() {

@@ -1,5 +1,5 @@
 /**
  * The command line: {@link cs336.Main} has one subcommand per task, and {@link cs336.ReportCommand} runs all notebooks
- * and the writeup. May use all packages.
+ * and builds the writeup and the website. May use all packages.
  */
 package cs336;

@@ -50,7 +50,7 @@ class MainTest {
     @Test
     void aCommandIsRequired() {
         assertEquals(2, run());
-        assertEquals("cs336: a command is missing; see cs336 --help\n", err.toString());
+        assertEquals("cs336: a command is missing; see ./cs336 --help\n", err.toString());
     }
 
     @Test

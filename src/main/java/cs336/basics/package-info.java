@@ -10,6 +10,6 @@
  * <p>Shapes use B batch, T sequence length, S number of keys, D model width, H heads, d head width, F inner width of
  * the feed-forward layer, V vocabulary size.
  *
- * <p>May use {@code checkpointing}, and the packages that it may use.
+ * <p>May use {@code checkpointing} and {@code safetensors}, and the packages that they may use.
  */
 package cs336.basics;

@@ -28,19 +28,19 @@ import org.bytedeco.pytorch.Tensor;
  * var result = Benchmark.of(model).batch(4).context(256).warmup(5).steps(10).run(Pass.FORWARD_BACKWARD);
  * }</pre>
  *
- * <p>The benchmark has two rounds, because separate times of the phases require a synchronisation after each, which
+ * <p>The benchmark has two rounds, because separate times of the phases require a synchronization after each, which
  * makes the whole step slower. Both have w warm-up steps of their own:
  *
  * <ol>
- *   <li>w warm-up steps, then n steps that are timed as a whole, with one synchronisation at the end of each: metric
+ *   <li>w warm-up steps, then n steps that are timed as a whole, with one synchronization at the end of each: metric
  *       {@code total}. With w = 0 the first timed step is the first step of this model.
- *   <li>w warm-up steps, then n timed steps, with a synchronisation after each phase: metrics {@code forward},
+ *   <li>w warm-up steps, then n timed steps, with a synchronization after each phase: metrics {@code forward},
  *       {@code backward}, {@code optimizer}. Because the first round precedes them, only {@code total} shows the effect
  *       of too few warm-up steps.
  * </ol>
  *
  * {@link Pass#FORWARD} has a single phase, so the first round provides {@code forward} too. Its second round is timed
- * without synchronisation and shows the error that this causes: metric {@code unsynchronised}, the time in which the
+ * without synchronization and shows the error that this causes: metric {@code unsynchronised}, the time in which the
  * host queues the work.
  *
  * <p>The phase {@code forward} includes the loss, except in {@link Pass#FORWARD}, which has none. Each backward pass
@@ -214,7 +214,7 @@ public final class Benchmark {
                     .next();
         }
 
-        /** Runs the pass once, without synchronisation. */
+        /** Runs the pass once, without synchronization. */
         public void run() {
             runInLaps(phase -> {});
         }

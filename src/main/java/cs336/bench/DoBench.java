@@ -15,11 +15,11 @@ import org.bytedeco.pytorch.global.torch;
  * from Java and from Python are comparable:
  *
  * <ol>
- *   <li>Run once and synchronise.
+ *   <li>Run once and synchronize.
  *   <li>Time {@value #ESTIMATION_RUNS} runs together to estimate the time of one.
  *   <li>Convert the warm-up and repetition times to numbers of runs, each at least 1.
  *   <li>Run the warm-up.
- *   <li>Queue the timed runs back to back, each between two CUDA events, then synchronise once. A buffer larger than
+ *   <li>Queue the timed runs back to back, each between two CUDA events, then synchronize once. A buffer larger than
  *       the GPU's L2 cache is cleared before each run, so that no run finds its inputs in the cache. While the GPU
  *       clears it, the host queues the run, which hides the launch overhead.
  * </ol>

@@ -73,7 +73,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
         parent.end(0);
     }
 
-    /** Allocates a tensor, which initialises CUDA, so that errors are reported here and not by the first case. */
+    /** Allocates a tensor, which initializes CUDA, so that errors are reported here and not by the first case. */
     private static void initialise(Device device) {
         try (var scope = MemoryScope.open()) {
             torch.zeros(new long[] {1}, device.options(DType.FLOAT32));

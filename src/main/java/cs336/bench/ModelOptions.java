@@ -60,8 +60,10 @@ public final class ModelOptions {
             split = ",",
             defaultValue = "plain",
             paramLabel = "<name>",
-            description = "plain (stores all attention scores), flash (stores none), sdpa (PyTorch's"
-                    + " scaled_dot_product_attention)")
+            description =
+                    "plain (stores all attention scores), plain-compiled (the same in generated kernels), flash (stores"
+                            + " none), sdpa (PyTorch's scaled_dot_product_attention), or a variant of flash, see './cs336 flash"
+                            + " --help'")
     private List<String> attentions;
 
     @Option(
@@ -129,7 +131,7 @@ public final class ModelOptions {
     }
 
     /**
-     * Returns every combination of the lists. Sizes vary slowest, then contexts, normalisations, and attentions.
+     * Returns every combination of the lists. Sizes vary slowest, then contexts, normalizations, and attentions.
      *
      * @throws IllegalArgumentException if an option is invalid
      */

@@ -4,7 +4,7 @@ import cs336.torch.Device;
 import java.util.stream.IntStream;
 
 /**
- * Split times of a step without synchronisation between its phases. The phases are separated by marks of a
+ * Split times of a step without synchronization between its phases. The phases are separated by marks of a
  * {@link DeviceTimer}, so work in other streams may overlap with them. {@link Stopwatch} waits for the whole device
  * after each phase instead.
  */

@@ -14,8 +14,8 @@ import java.util.function.Consumer;
 /**
  * A timer for code that runs on a device: it runs w untimed warm-up steps, then n timed steps.
  *
- * <p>A call that starts work on a GPU queues it and returns at once. The stopwatch therefore synchronises with the
- * device before each start and each stop. Without the second synchronisation it would measure the time in which the
+ * <p>A call that starts work on a GPU queues it and returns at once. The stopwatch therefore synchronizes with the
+ * device before each start and each stop. Without the second synchronization it would measure the time in which the
  * host queues the work; {@link #synchronised synchronised(false)} demonstrates this error.
  *
  * <pre>{@code
@@ -58,7 +58,7 @@ public final class Stopwatch {
         return this;
     }
 
-    /** Sets whether to synchronise with the device before each stop; true by default. */
+    /** Sets whether to synchronize with the device before each stop; true by default. */
     public Stopwatch synchronised(boolean wait) {
         synchronised = wait;
         return this;
@@ -81,7 +81,7 @@ public final class Stopwatch {
     }
 
     /**
-     * Times the phases of each step separately. The synchronisation between phases prevents the host from queueing work
+     * Times the phases of each step separately. The synchronization between phases prevents the host from queueing work
      * ahead of the device, so the phases take longer in total than the whole step.
      *
      * @param step calls {@link Laps#end} after each of its phases
@@ -100,7 +100,7 @@ public final class Stopwatch {
                 times.start();
                 step.accept(times);
             }
-            device.synchronize(); // unsynchronised work must not run into the next measurement
+            device.synchronize(); // unsynchronized work must not run into the next measurement
             return times.timings();
         }
     }

@@ -13,7 +13,9 @@ public final class StorageOptions {
             names = "--device",
             defaultValue = "best",
             paramLabel = "<device>",
-            description = "best, cpu, cuda, or (only for a single process) cuda:N")
+            description =
+                    "best (a GPU if there is one, otherwise the CPU), cpu, cuda, or cuda:N (GPU number N; not in allreduce,"
+                            + " ddp, shard and fsdp, where each rank selects its GPU)")
     private String device;
 
     @Option(

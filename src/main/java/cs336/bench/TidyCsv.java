@@ -63,7 +63,7 @@ final class TidyCsv {
 
     /**
      * Runs an action if the lock file still exists when the lock is acquired, and returns whether it does. The owner
-     * gives the file a random length, by which it recognises the file.
+     * gives the file a random length, by which it recognizes the file.
      */
     private boolean runsLocked(FileAction action) throws IOException {
         Path file = sibling(".lock");

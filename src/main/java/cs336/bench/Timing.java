@@ -8,8 +8,8 @@ import java.util.stream.Stream;
  *
  * @param wall wall times, which are the times to report
  * @param events times between two CUDA events in the current stream, under the metric's name with the suffix
- *     {@code -events}; null on the CPU and without synchronisation. They are slightly shorter than the wall times,
- *     because they do not include the synchronisation
+ *     {@code -events}; null on the CPU and without synchronization. They are slightly shorter than the wall times,
+ *     because they do not include the synchronization
  */
 public record Timing(Samples wall, Samples events) {
     /** Returns the wall times, followed by the event times if there are any. */

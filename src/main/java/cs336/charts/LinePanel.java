@@ -136,7 +136,7 @@ final class LinePanel extends XYChart {
     }
 
     /**
-     * Returns positions with a distance of at least {@code gap} that minimise the sum of squared shifts.
+     * Returns positions with a distance of at least {@code gap} that minimize the sum of squared shifts.
      *
      * @param wanted positions in ascending order
      */

@@ -96,7 +96,7 @@ public enum Typeface {
      * classes of this package do so.
      */
     public static void prepare() {
-        // The static initialiser does the work.
+        // The static initializer does the work.
     }
 
     private static byte[] read(String name) {

@@ -64,8 +64,9 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Returns the policy with the least memory: it recomputes the first half of the blocks as one function, which
-     * recomputes its own first half as one function, and so on. The second half is divided in the same way.
+     * Returns recursive halving, which stores a number of activations that grows with the logarithm of the number of
+     * blocks: it recomputes the first half of the blocks as one function, which recomputes its own first half as one
+     * function, and so on. The second half is divided in the same way.
      */
     static CheckpointPolicy recursive() {
         return new RecursiveHalving();

@@ -23,9 +23,9 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model on any machine:",
-            "    cs336 compile --d-model 64 --layers 2 --heads 2 --context 32 --mode plain,fused",
+            "    ./cs336 compile --d-model 64 --layers 2 --heads 2 --context 32 --mode plain,fused",
             "  All sizes on a GPU, in mixed precision:",
-            "    cs336 compile --size all --context 128,512 --dtype bf16",
+            "    ./cs336 compile --size all --context 128,512 --dtype bf16",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed, 2 invalid arguments."
         })

@@ -9,7 +9,7 @@
  *   <li>{@link cs336.distributed.launch}: a {@link cs336.distributed.launch.RankProgram} is the code of every rank, and
  *       a {@link cs336.distributed.launch.Launcher} runs it, on this machine or under {@code srun} and
  *       {@code torchrun}.
- *   <li>{@link cs336.distributed.training}: data parallelism and the sharded optimizer.
+ *   <li>{@link cs336.distributed.training}: data parallelism, the sharded optimizer and FSDP.
  *   <li>{@link cs336.distributed.bench}: the benchmarks of all of these.
  * </ol>
  *

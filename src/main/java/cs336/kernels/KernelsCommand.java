@@ -46,10 +46,11 @@ import picocli.CommandLine.Option;
         description = {
             "Compiles the weighted-sum, RMSNorm, AdamW and attention kernels, with or without a GPU, and stores their"
                     + " registers, shared memory, spills and occupancy.",
-            "Needs NVRTC, on the class path (a build with 'mvn -Pgpu') or installed."
+            "Needs NVRTC: 'mvn dependency:resolve' downloads it (380 MB), also without a GPU. An installed CUDA toolkit"
+                    + " works too."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  cs336 kernels", "  cs336 kernels --architecture sm_80 --hidden 1024"})
+        footer = {"  ./cs336 kernels", "  ./cs336 kernels --architecture sm_80 --hidden 1024"})
 public final class KernelsCommand extends LabCommand {
     private static final Metric REGISTERS = new Metric("registers", "");
     private static final Metric SHARED = Metric.bytes("shared-memory");
@@ -65,7 +66,9 @@ public final class KernelsCommand extends LabCommand {
             names = "--architecture",
             defaultValue = "sm_90a",
             paramLabel = "<sm>",
-            description = "architecture to compile for")
+            description =
+                    "GPU architecture to compile for: sm_80 or newer; the suffix a is for architecture-specific code,"
+                            + " and only sm_90a (Hopper) includes the attention kernels for Hopper")
     private String architecture;
 
     @Option(

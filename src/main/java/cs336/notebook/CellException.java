@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The reason why a cell did not finish, with the line of the cell. */
+/** An exception that ends a cell, with the line of the cell. */
 public abstract sealed class CellException extends Exception {
     private static final long serialVersionUID = 1L;
 

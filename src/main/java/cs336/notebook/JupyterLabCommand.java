@@ -10,7 +10,7 @@ import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Unmatched;
 
-/** The command {@code cs336 lab}, which opens the notebooks in JupyterLab. */
+/** The command {@code lab}: opens the notebooks in JupyterLab. */
 @Command(
         name = "lab",
         description = {
@@ -20,7 +20,7 @@ import picocli.CommandLine.Unmatched;
                     + " options are passed to JupyterLab."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  cs336 lab", "  cs336 lab --no-browser --port 8890      on a remote machine"})
+        footer = {"  ./cs336 lab", "  ./cs336 lab --no-browser --port 8890      on a remote machine"})
 public final class JupyterLabCommand extends LabCommand {
     private static final String START = "notebooks/00-start-here.ipynb";
     private static final String SEARCH_PATH = "JUPYTER_PATH";

@@ -19,18 +19,18 @@ import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
-/** The command {@code cs336 notebooks}, which executes notebooks without Jupyter. */
+/** The command {@code notebooks}: executes notebooks without Jupyter. */
 @Command(
         name = "notebooks",
         description = "Executes notebooks and writes an executed copy and an HTML page of each.",
         footer = {
             "",
             "Examples:",
-            "  cs336 notebooks                       all notebooks in notebooks/",
-            "  cs336 notebooks 01 05-first-kernel    two of them; the beginning of a name suffices",
-            "  cs336 notebooks my/own.ipynb --time-limit 600",
-            "  cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
-            "  cs336 notebooks --store-kernels data/measurements    on a GPU: results that notebooks show without a GPU",
+            "  ./cs336 notebooks                       all notebooks in notebooks/",
+            "  ./cs336 notebooks 01 05-first-kernel    two of them; the beginning of a name suffices",
+            "  ./cs336 notebooks my/own.ipynb --time-limit 600",
+            "  ./cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
+            "  ./cs336 notebooks --store-kernels data/measurements    on a GPU: results that notebooks show without a GPU",
             "",
             "Each notebook runs in a separate process. If a cell fails, exceeds the time limit or ends its process, the"
                     + " command names the cell, writes the executed copy and ends with exit code 1."
@@ -50,14 +50,14 @@ public final class NotebooksCommand extends LabCommand {
 
     @Option(
             names = "--time-limit",
-            paramLabel = "SECONDS",
+            paramLabel = "<seconds>",
             defaultValue = "120",
             description = "time limit of each cell")
     private long timeLimit;
 
     @Option(
             names = "--output",
-            paramLabel = "FOLDER",
+            paramLabel = "<folder>",
             defaultValue = "target/notebooks",
             description = "folder for the executed copies and HTML pages")
     private Path output;
@@ -69,8 +69,8 @@ public final class NotebooksCommand extends LabCommand {
 
     @Option(
             names = "--jobs",
-            paramLabel = "NUMBER",
-            description = "number of notebooks that run at the same time; by default half the number of cores, at most "
+            paramLabel = "<n>",
+            description = "number of notebooks that run at the same time. Default: half the number of cores, at most "
                     + MOST_JOBS)
     private Integer jobs;
 
@@ -81,7 +81,7 @@ public final class NotebooksCommand extends LabCommand {
 
     @Option(
             names = "--store-kernels",
-            paramLabel = "FOLDER",
+            paramLabel = "<folder>",
             description =
                     "run only the cells that launch CUDA kernels, on this machine's GPU, and store their results in"
                             + " this folder of measurements; notebooks show those of an H200 on machines without a GPU")

@@ -18,7 +18,7 @@ import picocli.CommandLine.Option;
             "Needs git and this project's repository."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  cs336 measurements", "  cs336 measurements --stale"})
+        footer = {"  ./cs336 measurements", "  ./cs336 measurements --stale"})
 public final class MeasurementsCommand extends LabCommand {
     @Option(names = "--stale", description = "list only rows whose sources have changed since they were measured")
     private boolean stale;

@@ -13,7 +13,7 @@ import java.util.regex.Pattern;
 
 /**
  * A Markdown table in a fenced block with the info string {@code table}, for rows that are not cases of one selection.
- * It may have a caption and a name, and its rows may repeat:
+ * It has a caption, which a writeup requires, and may have a name; its rows may repeat:
  *
  * <pre>{@code
  * | model | ours | PyTorch |
@@ -31,7 +31,7 @@ import java.util.regex.Pattern;
  * line that begins with a space continues the line before.
  *
  * @param name name for links such as {@code [Table](#table-steps)}; may be empty
- * @param caption caption in Markdown; may be empty
+ * @param caption caption in Markdown; empty only outside of a writeup
  * @param markdown the table with all rows, without a line break at its end
  */
 public record WrittenTable(String name, String caption, String markdown) {

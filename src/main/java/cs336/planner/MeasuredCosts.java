@@ -40,8 +40,8 @@ import tech.tablesaw.api.Row;
  * @param optimizerMs time of AdamW in ms for each parameter
  * @param launches number of kernel launches of a step, as a function of the number of blocks and a constant 1
  * @param forwardLaunches number of kernel launches of a forward pass, likewise
- * @param launchMs time in ms in which the host launches one kernel, from the small model at 128 tokens, whose steps the
- *     host limits ({@code benchmarking_script.csv} and {@code torch_compile.csv}); it depends on the CPU
+ * @param launchMs time in ms in which the host launches one kernel, from the small model at 128 tokens, whose steps are
+ *     launch-bound ({@code benchmarking_script.csv} and {@code torch_compile.csv}); it depends on the CPU
  */
 record MeasuredCosts(
         PassCosts forward,
@@ -123,7 +123,7 @@ record MeasuredCosts(
                 launchMs(profiled, launches));
     }
 
-    /** Returns the time of one launch in the training step of the small model at 128 tokens, which the host limits. */
+    /** Returns the time of one launch in the training step of the small model at 128 tokens, which is launch-bound. */
     private static double launchMs(Precision precision, LinearCost launches) throws IOException {
         String file = precision == Precision.FP32 ? "benchmarking_script" : "torch_compile";
         double ms = MeasurementQuery.of(Project.path(FOLDER))

@@ -16,23 +16,23 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The command {@code plan}: predicted memory and time of a step, next to stored measurements. */
+/** The command {@code plan}: predicts memory and time of a step, and shows stored measurements next to them. */
 @Command(
         name = "plan",
         description = {
-            "Predicts peak memory by category and step time by part, and runs nothing. Stored measurements of the same"
-                    + " case on H200 GPUs are printed next to the predictions.",
+            "Predicts peak memory by category and step time by component, and runs nothing. Stored measurements of the"
+                    + " same case on H200 GPUs are printed next to the predictions.",
             "Memory is counted tensor by tensor. Kernel times are fitted to stored profiles of one H200, communication to"
                     + " all-reduces and data-parallel steps of two. The options are those of benchmark and fsdp."
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  A training step of xl in fp32 on one H200:",
-            "    cs336 plan --size xl --context 512",
+            "    ./cs336 plan --size xl --context 512",
             "  With activation checkpointing of every block:",
-            "    cs336 plan --size xl --context 2048 --checkpointing blocks-1",
+            "    ./cs336 plan --size xl --context 2048 --checkpointing blocks-1",
             "  FSDP on two GPUs:",
-            "    cs336 plan --size 2.7B --batch 1 --context 512 --dtype bf16 --attention flash --mode fsdp --processes 2",
+            "    ./cs336 plan --size 2.7B --batch 1 --context 512 --dtype bf16 --attention flash --mode fsdp --processes 2",
             "",
             "Exit codes: 0 every case fits into memory, 1 a case does not fit, 2 invalid arguments."
         })
@@ -55,7 +55,11 @@ public final class PlanCommand extends LabCommand {
     @Mixin
     private final StepMemoryOptions memory = new StepMemoryOptions();
 
-    @Option(names = "--machine", defaultValue = "h200", paramLabel = "<name>", description = "the GPU: h200 or h100")
+    @Option(
+            names = "--machine",
+            defaultValue = "h200",
+            paramLabel = "<name>",
+            description = "model of the GPU: h200 or h100. In the commands that measure, --machine is a folder")
     private String machineName;
 
     @Override

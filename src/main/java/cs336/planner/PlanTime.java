@@ -28,14 +28,14 @@ import java.util.Map;
 import tech.tablesaw.api.Table;
 
 /**
- * The predicted time of a {@link StepPlan} on H200 GPUs or, for kernels that the memory limits, on GPUs with another
- * bandwidth. Times of kernels are fitted to stored profiles of one GPU ({@link MeasuredCosts}). Exposed communication
- * is that of a {@link SimulatedStep}, whose links and overheads are those that {@link ScaleOutStudy} fits to
- * all-reduces and to the data-parallel steps of the xl model on two GPUs.
+ * The predicted time of a {@link StepPlan} on H200 GPUs or, for memory-bound kernels, on GPUs with another bandwidth.
+ * Times of kernels are fitted to stored profiles of one GPU ({@link MeasuredCosts}). Exposed communication is that of a
+ * {@link SimulatedStep}, whose links and overheads are those that {@link ScaleOutStudy} fits to all-reduces and to the
+ * data-parallel steps of the xl model on two GPUs.
  *
  * <p>The kernels of a step and their launch overlap, so the step takes as long as the longer of both. Launch overhead
- * is the time by which the launches take longer than the kernels. It is predicted for operators that are launched one
- * by one, with plain RMSNorm and plain attention, and so is an upper bound for other models.
+ * is the time by which the launches take longer than the kernels. It is predicted for eager execution (one kernel per
+ * operator), with plain RMSNorm and plain attention, and so is an upper bound for other models.
  *
  * @param plan the planned step
  * @param parts the parts of the time, whose sum is the time of the step

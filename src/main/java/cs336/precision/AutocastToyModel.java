@@ -22,7 +22,7 @@ public final class AutocastToyModel extends NnModule {
     private final LayerNorm ln;
     private final Linear fc2;
 
-    /** Creates a model with newly initialised fp32 parameters. */
+    /** Creates a model with newly initialized fp32 parameters. */
     public AutocastToyModel(int in, int out, Device device) {
         fc1 = child("fc1", new Linear(in, HIDDEN, device, DType.FLOAT32));
         ln = child("ln", new LayerNorm(HIDDEN, device, DType.FLOAT32));

@@ -24,7 +24,7 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
- * A layer normalisation without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows. It runs selected
+ * A layer normalization without affine parameters, (x − mean) · 1 ÷ √(variance + 1e-5) over rows. It runs selected
  * steps in a low-precision type and the others in fp32. Its error against fp64 shows which steps need more precision.
  */
 public final class LowPrecisionLayerNorm {
@@ -89,13 +89,13 @@ public final class LowPrecisionLayerNorm {
         this.narrowed = narrowed;
     }
 
-    /** Creates a layer normalisation with the given steps in the low-precision type. */
+    /** Creates a layer normalization with the given steps in the low-precision type. */
     public static LowPrecisionLayerNorm of(DType narrow, Set<LayerNormStep> narrowed) {
         return new LowPrecisionLayerNorm(
                 narrow, narrowed.isEmpty() ? EnumSet.noneOf(LayerNormStep.class) : EnumSet.copyOf(narrowed));
     }
 
-    /** Normalises the rows of x: [rows, width] → fp32 [rows, width]. */
+    /** Normalizes the rows of x: [rows, width] → fp32 [rows, width]. */
     public Tensor apply(Tensor x) {
         requireFloating(x);
         try (var scope = MemoryScope.open();

@@ -11,19 +11,19 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.ParameterException;
 
-/** The {@code precision} command: runs the experiments of this package and stores their results. */
+/** The command {@code precision}: runs the experiments of this package and stores their results. */
 @Command(
         name = "precision",
         description = {
-            "Measures narrow floating-point types: their precision and range, the rounding error of sums, the dtypes of"
-                    + " a model's tensors under autocast, the precision of matrix multiplications, the steps of a layer"
-                    + " normalisation that need more precision, and the underflow of gradients without loss scaling.",
+            "Measures low-precision floating-point types: their precision and range, the rounding error of sums, the dtypes"
+                    + " of a model's tensors under autocast, the precision of matrix multiplications, the steps of a layer"
+                    + " normalization that need more precision, and the underflow of gradients without loss scaling.",
             "Runs on the CPU and, if there is a GPU, also on it. Takes seconds."
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "    cs336 precision",
-            "    cs336 precision --device cpu --machine laptop",
+            "    ./cs336 precision",
+            "    ./cs336 precision --device cpu --machine laptop",
             "",
             "Exit codes: 0 all experiments succeeded, 1 an experiment failed, 2 invalid arguments."
         })

@@ -1,6 +1,6 @@
 /**
  * Experiments on low-precision floating-point types: their precision and range, the rounding error of sums, the dtypes
- * that autocast chooses, the steps of a layer normalisation that need fp32, and gradient underflow in fp16.
+ * that autocast chooses, the steps of a layer normalization that need fp32, and gradient underflow in fp16.
  *
  * <p>Start with {@link cs336.precision.FloatFormat} (precision and range of a type), then
  * {@link cs336.precision.Accumulation} (sums in a low-precision type), {@link cs336.precision.AutocastToyModel} (dtypes

@@ -1,7 +1,7 @@
 package cs336.profile;
 
 /**
- * The share of a device's communication that was hidden behind computation:
+ * The fraction of a device's communication that was hidden behind computation:
  *
  * <pre>{@code
  *         |communication ∩ computation|

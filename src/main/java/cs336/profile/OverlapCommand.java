@@ -11,7 +11,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
-/** {@code cs336 overlap}: computes the overlap of communication and computation from traces. */
+/** The command {@code overlap}: computes the overlap of communication and computation from traces. */
 @Command(
         name = "overlap",
         description = {
@@ -23,9 +23,9 @@ import picocli.CommandLine.Parameters;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A table:",
-            "    cs336 overlap rank0.json.gz rank1.json.gz",
+            "    ./cs336 overlap rank0.json.gz rank1.json.gz",
             "  A table and a figure of the last step on both ranks:",
-            "    cs336 overlap rank0.json.gz rank1.json.gz --figure target/overlap",
+            "    ./cs336 overlap rank0.json.gz rank1.json.gz --figure target/overlap",
             "",
             "overlap ratio: time with communication and computation / time with communication; empty without communication.",
             "The four percentages sum to 100. Communication there is exposed communication, which computation does not hide.",

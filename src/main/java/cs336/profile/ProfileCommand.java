@@ -33,7 +33,9 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
 
-/** {@code cs336 profile}: profiles language models for every combination of sizes, contexts, dtypes and passes. */
+/**
+ * The command {@code profile}: profiles language models for every combination of sizes, contexts, dtypes and passes.
+ */
 @Command(
         name = "profile",
         description = {
@@ -45,11 +47,11 @@ import tech.tablesaw.api.Table;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model, in seconds, on any laptop:",
-            "    cs336 profile --d-model 64 --layers 2 --heads 2 --context 32",
+            "    ./cs336 profile --d-model 64 --layers 2 --heads 2 --context 32",
             "  Inference and training of all sizes, in fp32 and in mixed precision:",
-            "    cs336 profile --size all --context 128,256,512,1024 --dtype fp32,bf16",
+            "    ./cs336 profile --size all --context 128,256,512,1024 --dtype fp32,bf16",
             "  Draw the figures again from existing folders:",
-            "    cs336 profile --size all --draw-only",
+            "    ./cs336 profile --size all --draw-only",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })

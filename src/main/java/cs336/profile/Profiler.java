@@ -118,7 +118,7 @@ public final class Profiler implements AutoCloseable {
     }
 
     /**
-     * Synchronises with the GPUs and stops recording.
+     * Synchronizes with the GPUs and stops recording.
      *
      * @return the recording
      * @throws IllegalStateException if the profiler is already stopped, this is not the thread that started it, ranges

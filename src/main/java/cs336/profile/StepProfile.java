@@ -27,7 +27,7 @@ import java.util.Map;
  * <p>Its metrics have one value per step; times are in milliseconds:
  *
  * <ul>
- *   <li>{@code stopwatch}: wall time of the step, synchronised, without the profiler; {@code stopwatch-profiled}: the
+ *   <li>{@code stopwatch}: wall time of the step, synchronized, without the profiler; {@code stopwatch-profiled}: the
  *       same with the profiler. Their difference is the profiling overhead.
  *   <li>{@code profiled}: the step in the trace, from its start to the end of its last event on any thread or GPU.
  *   <li>{@code forward-host} …: a phase on its CPU thread. Its kernels may end later.
@@ -36,7 +36,7 @@ import java.util.Map;
  *       and the time of each {@link KernelKind}; the same per phase: {@code forward-kernels}, {@code backward-matmul} …
  *   <li>{@code forward-attention-scores}, {@code -softmax}, {@code -values}: kernels launched in these ranges of the
  *       attention; {@code forward-attention-scores-matmul} …: the GEMMs among them; {@code forward-attention-matmul}:
- *       the GEMMs of all three. {@code forward-normalization}: kernels of all normalisation layers. For
+ *       the GEMMs of all three. {@code forward-normalization}: kernels of all normalization layers. For
  *       {@code backward}: the kernels of their gradients.
  *   <li>{@code forward-matmul-flop}, {@code attention-matmul-flop}, {@code attention-softmax-flop}: FLOP of a forward
  *       pass, computed from the shape of the model. The softmax counts as {@value #SOFTMAX_FLOP} FLOP per score:

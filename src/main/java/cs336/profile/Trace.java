@@ -127,7 +127,7 @@ public final class Trace {
                 .toArray();
     }
 
-    /** Returns whether the trace has only steps and the profiler's own synchronisation with the GPU. */
+    /** Returns whether the trace has only steps and the profiler's own synchronization with the GPU. */
     boolean isEmpty() {
         return device.isEmpty()
                 && host.stream().allMatch(event -> event.isStep() || event.kind() == HostEventKind.CALL);

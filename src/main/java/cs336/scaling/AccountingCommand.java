@@ -16,7 +16,7 @@ import java.util.Map;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** The command {@code accounting}: the calculated memory, communication and time of training on a mesh of devices. */
+/** The command {@code accounting}: calculates memory, communication and time of training on a mesh of devices. */
 @Command(
         name = "accounting",
         description = {
@@ -28,14 +28,14 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  The XXL model with FSDP on 64 devices, each with 4,096 tokens:",
-            "    cs336 accounting --shards 64",
+            "    ./cs336 accounting --shards 64",
             "  With tensor parallelism of 8 in addition, on twice as many devices:",
-            "    cs336 accounting --shards 16 --tensor 8 --tokens 32768",
+            "    ./cs336 accounting --shards 16 --tensor 8 --tokens 32768",
             "  A model of the course on 8 devices with sharded optimizer state:",
-            "    cs336 accounting --model xl --shards 8 --stage 1 --tokens 256",
+            "    ./cs336 accounting --model xl --shards 8 --stage 1 --tokens 256",
             "  The answers, and predictions for up to 16,384 GPUs:",
-            "    cs336 accounting --answers",
-            "    cs336 accounting --simulate h200-x4",
+            "    ./cs336 accounting --answers",
+            "    ./cs336 accounting --simulate h200-x4",
             "",
             "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments."
         })
@@ -94,7 +94,11 @@ public final class AccountingCommand extends LabCommand {
             description = "number of micro-batches per step")
     private int microBatches;
 
-    @Option(names = "--chip", defaultValue = "h200", paramLabel = "<name>", description = "h100, h200 or tpu-v5p")
+    @Option(
+            names = "--chip",
+            defaultValue = "h200",
+            paramLabel = "<name>",
+            description = "model of the GPU or TPU: h100, h200 or tpu-v5p")
     private String chip;
 
     @Option(

@@ -13,8 +13,8 @@ import cs336.units.Tokens;
  * @param model the model
  * @param state types of the training state
  * @param tokens tokens of the batch of all N devices, whose activations are A
- * @param splitActivations f, between 0 and 1: ½ if every second layer is sharded, 1 if each device keeps only its own
- *     sequences
+ * @param splitActivations f, between 0 and 1: ½ if half of the activations are sharded, 1 if each device keeps only its
+ *     own sequences
  */
 public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, double splitActivations) {
     /** @throws IllegalArgumentException if f is not between 0 and 1 */

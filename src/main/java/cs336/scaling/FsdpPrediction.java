@@ -56,7 +56,7 @@ import tech.tablesaw.api.Row;
  * @param gpu predicted GPU time in ms
  * @param launches predicted launch overhead in ms
  * @param measuredStep measured step in ms
- * @param exposed predicted exposed communication in ms, if the GPU is busy
+ * @param exposed predicted exposed communication in ms, if the predicted step is GPU-bound
  * @param measuredExposed communication that does not overlap with computation in a trace, in ms; null without a trace
  * @param sent predicted bytes that a rank sends in a step, in GB
  * @param measuredSent bytes counted at the NVLinks in GB

@@ -11,7 +11,7 @@ import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
-/** The command {@code cs336 site}, which builds a website of executed notebooks and the writeup. */
+/** The command {@code site}: builds a website of executed notebooks and the writeup. */
 @Command(
         name = "site",
         description = {
@@ -19,25 +19,25 @@ import picocli.CommandLine.Option;
             "Run 'notebooks' and 'writeup' before, or all three with 'report'. Exit code 1 if a link leads nowhere."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  cs336 site", "  cs336 site --output /tmp/site"})
+        footer = {"  ./cs336 site", "  ./cs336 site --output /tmp/site"})
 public final class SiteCommand extends LabCommand {
     @Option(
             names = "--notebooks",
-            paramLabel = "FOLDER",
+            paramLabel = "<folder>",
             defaultValue = "target/notebooks",
             description = "folder with the pages of executed notebooks")
     private Path notebooks;
 
     @Option(
             names = "--writeup",
-            paramLabel = "FOLDER",
+            paramLabel = "<folder>",
             defaultValue = "target/writeup",
             description = "folder with writeup.html and writeup.pdf")
     private Path writeup;
 
     @Option(
             names = "--output",
-            paramLabel = "FOLDER",
+            paramLabel = "<folder>",
             defaultValue = "target/site",
             description = "folder of the website")
     private Path output;

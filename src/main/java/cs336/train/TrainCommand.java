@@ -45,7 +45,7 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model, in seconds, on any laptop:",
-            "    cs336 train --text README.md --d-model 64 --layers 2 --heads 2 --vocab 256 --context 64 --steps 100",
+            "    ./cs336 train --text README.md --d-model 64 --layers 2 --heads 2 --vocab 256 --context 64 --steps 100",
             "",
             "Exit codes: 0 trained, 1 a file cannot be read or written, 2 invalid arguments."
         })
@@ -96,7 +96,9 @@ public final class TrainCommand extends LabCommand {
             names = "--order",
             defaultValue = "DECAY_AFTER",
             paramLabel = "<order>",
-            description = "AdamW's order of update and weight decay: ${COMPLETION-CANDIDATES}")
+            description =
+                    "order of AdamW's update and weight decay: DECAY_AFTER (course 2024 and 2025), DECAY_BEFORE (course"
+                            + " 2026), TORCH (as in torch.optim.AdamW)")
     private AdamW.Order order;
 
     @Option(
@@ -113,7 +115,11 @@ public final class TrainCommand extends LabCommand {
             description = "seed of the initial parameters and of the batches")
     private long seed;
 
-    @Option(names = "--device", defaultValue = "best", paramLabel = "<device>", description = "best, cpu, cuda, cuda:N")
+    @Option(
+            names = "--device",
+            defaultValue = "best",
+            paramLabel = "<device>",
+            description = "best (a GPU if there is one, otherwise the CPU), cpu, cuda, or cuda:N (GPU number N)")
     private String device;
 
     @Option(

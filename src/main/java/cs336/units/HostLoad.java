@@ -6,9 +6,9 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * The load of this host, and a warning in front of times that include waiting for a core. The command line and kernels
- * of notebooks ask for the warning with {@link #warnOnce}; code that measures times calls {@link #check} before it
- * starts.
+ * The load average of this host. If it exceeds the number of cores, measured times include waiting for a core. Code
+ * that measures times therefore calls {@link #check} first, which prints one warning. {@code Main} and the Jupyter
+ * kernel enable the warning with {@link #warnOnce}.
  *
  * @param average the number of processes that ran or waited for a core, on average over the last minute; negative if
  *     unknown

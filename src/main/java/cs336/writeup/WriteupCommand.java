@@ -23,14 +23,14 @@ import picocli.CommandLine.Parameters;
                     + WriteupCommand.MOST_PAGES + " without the appendix."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  cs336 writeup", "  cs336 writeup writeup --output /tmp/writeup"})
+        footer = {"  ./cs336 writeup", "  ./cs336 writeup writeup --output /tmp/writeup"})
 public final class WriteupCommand extends LabCommand {
     @Parameters(arity = "0..1", paramLabel = "FOLDER", defaultValue = "writeup", description = "folder with writeup.md")
     private Path folder;
 
     @Option(
             names = "--output",
-            paramLabel = "FOLDER",
+            paramLabel = "<folder>",
             defaultValue = "target/writeup",
             description = "folder for writeup.html and writeup.pdf")
     private Path output;

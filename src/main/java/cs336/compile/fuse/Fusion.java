@@ -23,8 +23,8 @@ import java.util.function.UnaryOperator;
  * <p>In program order, each operation joins the latest group that computes one of its inputs or reads one of them. Two
  * conditions must hold: the kernel's iterations fit, and no operation outside of the group must run between operations
  * of the group. Afterwards a group recomputes a value of another group if that moves fewer bytes than the load of the
- * value and its share of the store. The bytes moved include the stores of values that no group had to store before.
- * This rule decides what a backward pass recomputes and what the forward pass saves.
+ * value and its fraction of the cost of the store. The bytes moved include the stores of values that no group had to
+ * store before. This rule decides what a backward pass recomputes and what the forward pass saves.
  *
  * <p>Operations that compute operands of the same {@link Concatenation} join each other too. If one group computes all
  * of them, its kernel stores them where they are in the result, and the concatenation takes no kernel of its own.

@@ -18,8 +18,8 @@ import java.util.stream.Stream;
 /**
  * Pointwise operations and reductions that one kernel computes. Their iterations form a matrix of rows and columns.
  * Most operations compute one number per element of the matrix; reductions over the columns and operations on their
- * results compute one number per row. Sums over the rows compute one number per column, which the kernel adds up in two
- * steps, so that no other member can read it.
+ * results compute one number per row. Sums over the rows compute one number per column, which the kernel accumulates in
+ * two steps, so that no other member can read it.
  *
  * <p>Groups with sums over the rows become one of two kinds of kernels. If the first member is such a sum, all results
  * are such sums. Otherwise each thread block computes several rows.

@@ -18,14 +18,14 @@ import org.bytedeco.pytorch.global.torch;
  * A benchmark of all-reduces of float32 tensors. Every rank runs it.
  *
  * <p><b>Protocol.</b> The first warm-up step connects the ranks. Before each timed all-reduce the tensor is refilled,
- * the ranks synchronise with an all-reduce of one element, and each rank synchronises its device. The measured time
+ * the ranks synchronize with an all-reduce of one element, and each rank synchronizes its device. The measured time
  * ends when the device has finished, because on a GPU the call only queues the all-reduce. The reported time of an
  * all-reduce is that of the slowest rank; it includes the time that this rank waited for others. The final sum is
  * checked.
  *
  * <p>NCCL calls return as soon as the work is queued. For NCCL, groups of {@value #QUEUED} all-reduces are therefore
- * also timed back to back, with one synchronisation at the end: the time per all-reduce without launch and
- * synchronisation overhead.
+ * also timed back to back, with one synchronization at the end: the time per all-reduce without launch and
+ * synchronization overhead.
  *
  * <p>If the steps would exceed the plan's time limit, all ranks run fewer of them, but at least {@value #LEAST_STEPS}.
  */

@@ -4,6 +4,7 @@ import static cs336.units.UnitFactors.GB;
 import static cs336.units.UnitFactors.MB;
 
 import cs336.bench.AlignedText;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.StorageOptions;
 import cs336.distributed.collectives.CollectiveBackend;
@@ -28,7 +29,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The command {@code cs336 allreduce}: the course's communication benchmark. */
+/** The command {@code allreduce}: runs the course's communication benchmark. */
 @Command(
         name = "allreduce",
         description = {
@@ -39,14 +40,14 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  Two processes on any laptop, in seconds:",
-            "    cs336 allreduce --megabytes 0.512,1,10",
+            "    ./cs336 allreduce --megabytes 0.512,1,10",
             "  All sizes of the course, on the CPU and on the GPUs of one machine:",
-            "    cs336 allreduce --device cpu --processes 2,4,6 --full",
-            "    cs336 allreduce --device cuda --backend gloo,nccl --processes 2,4 --full",
+            "    ./cs336 allreduce --device cpu --processes 2,4,6 --full",
+            "    ./cs336 allreduce --device cuda --backend gloo,nccl --processes 2,4 --full",
             "  Two GPUs treated as two nodes, so that NCCL uses sockets:",
-            "    cs336 allreduce --device cuda --processes 2 --emulate-nodes 2 --problem distributed_communication_multi_node",
+            "    ./cs336 allreduce --device cuda --processes 2 --emulate-nodes 2 --problem distributed_communication_multi_node",
             "  As one of the ranks that Slurm starts, one per task:",
-            "    srun cs336 allreduce --device cpu --join --problem distributed_communication_multi_node",
+            "    srun ./cs336 allreduce --device cpu --join --problem distributed_communication_multi_node",
             "",
             "Exit codes: 0 all measured, 1 a rank failed, 2 invalid arguments."
         })
@@ -67,7 +68,7 @@ public final class AllReduceCommand extends LabCommand {
             split = ",",
             defaultValue = "2",
             paramLabel = "<n>",
-            description = "numbers of ranks on this machine")
+            description = "numbers of ranks to start on this machine, 1 to " + Launcher.MOST_PROCESSES)
     private List<Integer> processes;
 
     @Mixin
@@ -77,23 +78,33 @@ public final class AllReduceCommand extends LabCommand {
             names = "--megabytes",
             split = ",",
             paramLabel = "<MB>",
-            description = "sizes of the tensor on each rank, in 10^6 bytes. Default: 0.512,1,10")
+            description =
+                    "sizes of the tensor on each rank in MB (10^6 bytes), each a multiple of 4 bytes. Default: 0.512,1,10")
     private List<String> megabytes;
 
-    @Option(names = "--full", description = "all sizes of the course: 0.512,1,10,50,100,500,1000")
+    @Option(names = "--full", description = "all sizes of the course in MB: 0.512,1,10,50,100,500,1000")
     private boolean full;
 
-    @Option(names = "--warmup", defaultValue = "5", paramLabel = "<n>", description = "untimed steps of each size")
+    @Option(
+            names = "--warmup",
+            defaultValue = "5",
+            paramLabel = "<n>",
+            description = "untimed steps of each size, at least " + AllReducePlan.LEAST_WARMUP)
     private int warmup;
 
-    @Option(names = "--steps", defaultValue = "20", paramLabel = "<n>", description = "timed steps of each size")
+    @Option(
+            names = "--steps",
+            defaultValue = "20",
+            paramLabel = "<n>",
+            description = "timed steps of each size, at least " + AllReduceBenchmark.LEAST_STEPS)
     private int steps;
 
     @Option(
             names = "--seconds",
             defaultValue = "10",
-            paramLabel = "<s>",
-            description = "approximate time limit for the steps of one size; at least 3 steps are run")
+            paramLabel = "<seconds>",
+            description = "approximate time limit for the steps of one size, above 0; at least "
+                    + AllReduceBenchmark.LEAST_STEPS + " steps are run")
     private double seconds;
 
     @Mixin
@@ -161,6 +172,11 @@ public final class AllReduceCommand extends LabCommand {
     private AllReducePlan plan(DeviceKind kind) {
         storage.requireNames();
         launch.check(processes);
+        ArgumentCheck.atLeast("--warmup", AllReducePlan.LEAST_WARMUP, warmup);
+        ArgumentCheck.atLeast("--steps", AllReduceBenchmark.LEAST_STEPS, steps);
+        if (!(seconds > 0)) {
+            throw new IllegalArgumentException("--seconds must be above 0, not " + seconds);
+        }
         int ranks = launch.joins() ? World.fromEnvironment().localSize() : Collections.max(processes);
         if (full && megabytes != null) {
             throw new IllegalArgumentException("--full cannot be combined with --megabytes");

@@ -8,7 +8,7 @@ import java.util.List;
  * The options of an all-reduce benchmark, as every rank receives them.
  *
  * @param bytes sizes of the tensor on each rank, multiples of 4
- * @param warmup untimed steps of each size, at least 2
+ * @param warmup untimed steps of each size, at least {@value #LEAST_WARMUP}
  * @param steps timed steps of each size, at least {@value AllReduceBenchmark#LEAST_STEPS}
  * @param seconds approximate time limit for the timed steps of one size, above 0
  * @param nodes number of emulated nodes; 0 if the nodes are real
@@ -16,6 +16,8 @@ import java.util.List;
  */
 public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seconds, int nodes, MeasurementFile storage)
         implements Serializable {
+    static final int LEAST_WARMUP = 2;
+
     /**
      * Copies the sizes and checks the numbers.
      *
@@ -23,7 +25,7 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
      */
     public AllReducePlan {
         bytes = List.copyOf(bytes);
-        ArgumentCheck.atLeast("warmup", 2, warmup);
+        ArgumentCheck.atLeast("warmup", LEAST_WARMUP, warmup);
         ArgumentCheck.atLeast("steps", AllReduceBenchmark.LEAST_STEPS, steps);
         if (!(seconds > 0)) {
             throw new IllegalArgumentException("seconds must be above 0, not " + seconds);

@@ -16,7 +16,7 @@ import java.util.List;
  *
  * @param ranks number of ranks
  * @param bytes size of the tensor on each rank
- * @param time milliseconds of each all-reduce, synchronised after each call, on the slowest rank
+ * @param time milliseconds of each all-reduce, synchronized after each call, on the slowest rank
  * @param queued milliseconds per all-reduce of groups that ran back to back, one value per group; empty if none did
  */
 public record AllReduceTimes(int ranks, long bytes, List<Double> time, List<Double> queued) implements Serializable {

@@ -27,7 +27,7 @@ import java.util.Locale;
  *   <li>{@code communication}: from the end of the backward pass until the gradients are averaged. For strategies that
  *       communicate during the backward pass this is the exposed communication;
  *   <li>{@code optimizer};
- *   <li>{@code total}: measured wall time of the whole step, with the device synchronised only before and after it;
+ *   <li>{@code total}: measured wall time of the whole step, with the device synchronized only before and after it;
  *   <li>{@code communication-share}: percentage of communication in the sum of the four phases.
  * </ul>
  *

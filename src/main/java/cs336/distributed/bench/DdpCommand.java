@@ -32,8 +32,7 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /**
- * The command {@code cs336 ddp}: data-parallel training of a toy model, to check the result, or of a Transformer, to
- * time it.
+ * The command {@code ddp}: trains a toy model with data parallelism to check the result, or a Transformer to time it.
  */
 @Command(
         name = "ddp",
@@ -49,21 +48,21 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  Correctness:",
-            "    cs336 ddp --model toy",
-            "    cs336 ddp --model toy --mode bucketed --bucket-size-mb 0.0016 --processes 4",
+            "    ./cs336 ddp --model toy",
+            "    ./cs336 ddp --model toy --mode bucketed --bucket-size-mb 0.0016 --processes 4",
             "  A small model on two processes of a laptop:",
-            "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode none,naive,flat,overlapped,bucketed",
+            "    ./cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode none,naive,flat,overlapped,bucketed",
             "  The model size of the course on two GPUs, with traces:",
-            "    cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
+            "    ./cs336 ddp --backend nccl --size xl --batch 2 --context 128 --mode none,naive,flat,overlapped,bucketed"
                     + " --bucket-size-mb 1,10,100,1000 --trace traces",
             "  Eager steps next to compiled ones, with all-reduces between and in their CUDA graphs:",
-            "    cs336 ddp --backend nccl --size large --dtype bf16 --mode none,flat,bucketed --bucket-size-mb 100"
+            "    ./cs336 ddp --backend nccl --size large --dtype bf16 --mode none,flat,bucketed --bucket-size-mb 100"
                     + " --execution eager,compiled-step,compiled-step-in-graph",
             "  A training run that survives failures of its ranks:",
-            "    cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode bucketed --steps 1000 --checkpoint run1"
+            "    ./cs336 ddp --d-model 64 --layers 2 --heads 2 --context 32 --mode bucketed --steps 1000 --checkpoint run1"
                     + " --max-restarts 3",
             "  Predictions of the exposed communication from the measurements of a machine:",
-            "    cs336 ddp --predict-buckets h200-x4",
+            "    ./cs336 ddp --predict-buckets h200-x4",
             "",
             "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid arguments."
         })
@@ -73,7 +72,12 @@ public final class DdpCommand extends LabCommand {
     private static final int TOY_STEPS = 5;
     private static final double TOLERANCE = 1e-6;
 
-    @Option(names = "--model", defaultValue = "transformer", paramLabel = "<model>", description = "toy, transformer")
+    @Option(
+            names = "--model",
+            defaultValue = "transformer",
+            paramLabel = "<model>",
+            description = "transformer (timed), or toy (correctness check; --processes must divide "
+                    + ToyTraining.EXAMPLES + "; not with --mode none or --execution)")
     private String kind;
 
     @Option(

@@ -124,7 +124,7 @@ final class DdpTraining implements AutoCloseable {
             splits.start();
             long start = System.nanoTime();
             step(wrapped);
-            double[] phases = splits.ms(); // synchronises the device
+            double[] phases = splits.ms(); // synchronizes the device
             double total = (System.nanoTime() - start) / NANOS_PER_MS;
             if (i < plan.warmup()) {
                 continue;
@@ -136,7 +136,7 @@ final class DdpTraining implements AutoCloseable {
         return times;
     }
 
-    /** Runs one untimed step, with the device synchronised before and after it. */
+    /** Runs one untimed step, with the device synchronized before and after it. */
     void synchronizedStep(WrappedModel wrapped) {
         splits.start();
         step(wrapped);

@@ -25,7 +25,7 @@ import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The command {@code cs336 fsdp}: memory, step time and communication volume of fully sharded data parallelism. */
+/** The command {@code fsdp}: measures memory, step time and communication volume of fully sharded data parallelism. */
 @Command(
         name = "fsdp",
         description = {
@@ -40,14 +40,14 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A small model on two processes of a laptop:",
-            "    cs336 fsdp --d-model 64 --layers 4 --heads 2 --vocab 500 --batch 2 --context 32",
+            "    ./cs336 fsdp --d-model 64 --layers 4 --heads 2 --vocab 500 --batch 2 --context 32",
             "  One GPU for each of two processes, bf16 compute with fp32 master weights:",
-            "    cs336 fsdp --backend nccl --size xl --batch 1 --context 512 --dtype bf16 --bucket-size-mb 100",
+            "    ./cs336 fsdp --backend nccl --size xl --batch 1 --context 512 --dtype bf16 --bucket-size-mb 100",
             "  Hybrid sharding on four processes that count as two nodes:",
-            "    cs336 fsdp --mode fsdp,hsdp --processes 4 --emulate-nodes 2 --d-model 64 --layers 4 --heads 2 --vocab 500"
+            "    ./cs336 fsdp --mode fsdp,hsdp --processes 4 --emulate-nodes 2 --d-model 64 --layers 4 --heads 2 --vocab 500"
                     + " --batch 2 --context 32",
             "  A model with 8.1 billion parameters and 32,768 tokens, on two GPUs of 141 GB:",
-            "    cs336 fsdp --mode fsdp --backend nccl --d-model 4096 --d-ff 11008 --layers 34 --heads 32 --vocab 151936"
+            "    ./cs336 fsdp --mode fsdp --backend nccl --d-model 4096 --d-ff 11008 --layers 34 --heads 32 --vocab 151936"
                     + " --batch 1 --context 32768 --dtype bf16 --attention flash --normalization rmsnorm-fused --fusion"
                     + " compiled --checkpointing all-but-ffn --loss-rows 2048",
             "",

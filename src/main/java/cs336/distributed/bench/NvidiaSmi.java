@@ -16,7 +16,7 @@ import java.util.concurrent.TimeoutException;
 final class NvidiaSmi {
     private static final String PROGRAM = "nvidia-smi";
 
-    /** Time limit, longer than the driver needs to initialise the GPUs. With a failed GPU the tool may never end. */
+    /** Time limit, longer than the driver needs to initialize the GPUs. With a failed GPU the tool may never end. */
     private static final Duration LIMIT = Duration.ofSeconds(30);
 
     private NvidiaSmi() {}

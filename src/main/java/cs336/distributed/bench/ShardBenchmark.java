@@ -23,7 +23,7 @@ import java.util.Map;
  * {@link FirstStepsMemory}. These metrics have one value per rank.
  *
  * <p><b>Time.</b> The cases are then interleaved over several rounds, see {@link TrainingPlan}. Steps run back to back
- * without device synchronisation, because a parameter all-gather overlaps with the next step. The first step has no
+ * without device synchronization, because a parameter all-gather overlaps with the next step. The first step has no
  * all-gather to wait for and is not timed. On CUDA the times are between events in the compute stream. Each value is
  * that of the slowest rank in that step:
  *
@@ -32,7 +32,7 @@ import java.util.Map;
  *   <li>{@code backward};
  *   <li>{@code gradients}: from the end of the backward pass until the gradients are averaged;
  *   <li>{@code update}: the optimizer step on the parameters that the rank owns;
- *   <li>{@code parameters}: synchronisation of the new parameters, or its launch if the next forward pass waits for
+ *   <li>{@code parameters}: synchronization of the new parameters, or its launch if the next forward pass waits for
  *       them;
  *   <li>{@code total}: the sum of the phases. It is an upper bound of the step time: if ranks wait for the slowest rank
  *       of a phase in the next phase, the wait counts twice;

@@ -22,7 +22,7 @@ import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The command {@code cs336 shard}: memory, step time and communication volume of optimizer state sharding. */
+/** The command {@code shard}: measures memory, step time and communication volume of optimizer state sharding. */
 @Command(
         name = "shard",
         description = {
@@ -37,10 +37,10 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A small model on two processes of a laptop:",
-            "    cs336 shard --d-model 64 --layers 2 --heads 2 --vocab 500 --batch 2 --context 32",
+            "    ./cs336 shard --d-model 64 --layers 2 --heads 2 --vocab 500 --batch 2 --context 32",
             "  The GPU-bound steps of the writeup, then the launch-bound ones:",
-            "    cs336 shard --backend nccl --size large,xl,2.7B --batch 2 --context 512 --bucket-size-mb 100 --rounds 5",
-            "    cs336 shard --backend nccl --size all --batch 2 --context 128 --bucket-size-mb 100",
+            "    ./cs336 shard --backend nccl --size large,xl,2.7B --batch 2 --context 512 --bucket-size-mb 100 --rounds 5",
+            "    ./cs336 shard --backend nccl --size all --batch 2 --context 128 --bucket-size-mb 100",
             "",
             "Exit codes: 0 measured, 1 a rank failed, 2 invalid arguments."
         })

@@ -30,7 +30,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
         ArgumentCheck.atLeast("ranks", 1, ranks);
     }
 
-    /** Returns the tensors after initialisation, directly before the first optimizer step and directly after it. */
+    /** Returns the tensors after initialization, directly before the first optimizer step and directly after it. */
     public List<MemoryInventory> points() {
         List<TensorMemory> idle = model.idle();
         List<TensorMemory> initial = idle.stream()

@@ -70,7 +70,7 @@ final class StepTraces {
     /**
      * Records steps of a case on all ranks, and stores their overlaps on rank 0.
      *
-     * @param step a training step that synchronises the device before and after it
+     * @param step a training step that synchronizes the device before and after it
      */
     void record(Case c, Runnable step) throws IOException {
         Files.createDirectories(folder);

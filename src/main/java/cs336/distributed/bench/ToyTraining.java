@@ -27,7 +27,7 @@ import org.bytedeco.pytorch.global.torch;
  * examples are permuted in each step.
  */
 public final class ToyTraining implements RankProgram<ToyTraining.ToyTask, ToyTraining.Outcomes> {
-    private static final int EXAMPLES = 20;
+    static final int EXAMPLES = 20;
     private static final double LEARNING_RATE = 0.1;
 
     /**

@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.Work;
 
 /**
- * PyTorch's process group ({@code c10d}). Starts collectives without checking their arguments.
+ * PyTorch's process group ({@code c10d}). It starts collectives without checking their arguments.
  *
  * <p>NCCL puts a synchronous collective into the current stream; its {@link Work} is null. An asynchronous one runs on
  * a separate stream.

@@ -53,8 +53,8 @@ public final class Rendezvous implements AutoCloseable {
 
     /**
      * Environment variable with a random text that the ranks of one run share. It prefixes all keys, so that a process
-     * of another run does not meet them. c10d has no authentication: any process that can connect to a store over TCP
-     * can list its keys. Ranks of several machines therefore need a trusted network.
+     * of another run does not join its rendezvous. c10d has no authentication: any process that can connect to a store
+     * over TCP can list its keys. Ranks of several machines therefore need a trusted network.
      */
     public static final String TOKEN = "CS336_RUN_TOKEN";
 

@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.global.torch;
  * disturb it, for example by pulling a network cable.
  *
  * <pre>{@code
- * cs336 launch --processes 4 cs336.distributed.launch.Hello
+ * ./cs336 launch --processes 4 cs336.distributed.launch.Hello
  * sbatch --nodes=2 --ntasks-per-node=2 slurm/run.sbatch launch Hello 60
  * }</pre>
  */

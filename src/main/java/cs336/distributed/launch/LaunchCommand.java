@@ -35,7 +35,8 @@ import picocli.CommandLine.Spec;
             "Runs a program on several ranks, which communicate through collectives. With --processes it starts the"
                     + " ranks on this machine. Otherwise this process is one of the ranks that srun or torchrun"
                     + " started, described by the environment variables SLURM_PROCID, … or RANK, WORLD_SIZE, …; if"
-                    + " CS336_RUN_TOKEN has the same random text for all of them, they meet no rank of another run.",
+                    + " CS336_RUN_TOKEN is set to the same random text on all of them, they cannot join the rendezvous"
+                    + " of another run.",
             "With --max-restarts all ranks start again after one has failed. As under torchrun, the program finds the"
                     + " number of restarts in TORCHELASTIC_RESTART_COUNT, and continues from its last checkpoint.",
             "A program is a class that implements RankProgram<String[], …>. Arguments after its name are passed to it."
@@ -45,12 +46,12 @@ import picocli.CommandLine.Spec;
         footerHeading = "%nExamples:%n",
         footer = {
             "  Four ranks on this machine:",
-            "    cs336 launch --processes 4 Hello",
+            "    ./cs336 launch --processes 4 Hello",
             "  Two nodes with three ranks each, in a batch script:",
             "    srun --nodes 2 --ntasks-per-node 3 ./cs336 launch --timeout 30 Hello",
             "  A program of your own:",
             "    javac -cp target/cs336.jar -d /tmp/mine Mine.java",
-            "    cs336 launch --processes 4 --class-path /tmp/mine Mine",
+            "    ./cs336 launch --processes 4 --class-path /tmp/mine Mine",
             "",
             "Exit codes: 0 success, 1 a rank failed, 2 invalid arguments, 3 this rank lost contact with the others."
         })
@@ -62,7 +63,7 @@ public final class LaunchCommand extends LabCommand {
             names = "--processes",
             paramLabel = "<n>",
             description = "number of ranks to start on this machine, at most " + Launcher.MOST_PROCESSES
-                    + "; without it this process is a rank of srun or torchrun")
+                    + ". Default: none, this process is a rank of srun or torchrun")
     private Integer processes;
 
     @Option(
@@ -77,7 +78,7 @@ public final class LaunchCommand extends LabCommand {
     @Option(
             names = "--device",
             paramLabel = "<kind>",
-            description = "cpu or cuda; without it, cpu for gloo and cuda for nccl")
+            description = "cpu or cuda. Default: cpu for gloo, cuda for nccl")
     private String device;
 
     @Mixin
@@ -89,7 +90,8 @@ public final class LaunchCommand extends LabCommand {
     @Option(
             names = "--threads",
             paramLabel = "<n>",
-            description = "CPU threads per operation on each rank; without it, the processors divided by the ranks")
+            description =
+                    "CPU threads per operation on each rank. Default: the number of cores divided by the number of ranks")
     private Integer threads;
 
     @Parameters(

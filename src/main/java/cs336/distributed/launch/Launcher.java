@@ -34,9 +34,10 @@ import java.util.stream.Collectors;
  * List<Double> means = Launcher.of(4).run(MeanOfRanks.class, 1000);
  * }</pre>
  *
- * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. These ranks meet
- * through a file that only this user can read, and connect through the loopback interface. {@link #joining} makes this
- * process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both cases.
+ * <p>{@link #of} starts one JVM per rank on this machine and prefixes their output with the rank. These ranks
+ * rendezvous through a file that only this user can read, and connect through the loopback interface. {@link #joining}
+ * makes this process one of the ranks that {@code srun} or {@code torchrun} started. The program is the same in both
+ * cases.
  *
  * <p>When a rank fails, exits or stops responding, all ranks end within the {@link #timeout} plus five seconds; before
  * all native libraries are loaded, within the {@link #loadingTimeout}. Ranks that joined take up to eight seconds more

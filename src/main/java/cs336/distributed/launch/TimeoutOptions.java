@@ -12,14 +12,14 @@ final class TimeoutOptions {
     @Option(
             names = "--timeout",
             defaultValue = "" + Launcher.DEFAULT_TIMEOUT_S,
-            paramLabel = "<s>",
+            paramLabel = "<seconds>",
             description = "seconds that ranks wait for each other, and for a process that does not respond")
     private long seconds;
 
     @Option(
             names = "--loading-timeout",
             defaultValue = "" + Launcher.DEFAULT_LOADING_TIMEOUT_S,
-            paramLabel = "<s>",
+            paramLabel = "<seconds>",
             description = "seconds that ranks started on this machine may take to load native libraries,"
                     + " which includes unpacking gigabytes on first use")
     private long loadingSeconds;

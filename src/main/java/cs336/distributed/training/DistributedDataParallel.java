@@ -39,7 +39,7 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. Tied weights are one
+ * <p><b>Initialization.</b> All ranks copy the parameters of rank 0, frozen ones included. Tied weights are one
  * parameter.
  *
  * <p><b>Order of collectives.</b> Collectives are matched by order alone, so all ranks must start them in the same

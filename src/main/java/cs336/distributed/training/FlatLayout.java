@@ -14,7 +14,7 @@ import java.util.Objects;
  * @param buckets the buckets in the order of their parameters
  */
 public record FlatLayout(List<ShardedBucket> buckets) {
-    /** Alignment in elements, 32 bytes in fp32 and 16 in bf16, as vectorised loads of kernels require. */
+    /** Alignment in elements, 32 bytes in fp32 and 16 in bf16, as vectorized loads of kernels require. */
     public static final int ALIGNMENT = 8;
 
     public FlatLayout {

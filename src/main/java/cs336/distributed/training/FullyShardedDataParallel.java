@@ -71,7 +71,7 @@ import org.bytedeco.pytorch.Tensor;
  * like any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
  * together, their gradients may arrive after the backward pass of the last one; they are reduced then.
  *
- * <p><b>Initialisation.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
+ * <p><b>Initialization.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
  * each parameter as soon as the constructor of the module has created it, so that the whole model is never in memory.
  * The constructor of this class shards a module that exists. Tied weights are one parameter. {@code requires_grad} of
  * each parameter is read once, during construction.

@@ -5,7 +5,7 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import org.bytedeco.pytorch.Tensor;
 
-/** One collective of the gradient synchronisation: the gradient of one parameter, or a bucket of gradients. */
+/** One collective of the gradient synchronization: the gradient of one parameter, or a bucket of gradients. */
 interface GradientCollective extends AutoCloseable {
     /** Returns the indices of the parameters whose gradients it averages. */
     int[] members();

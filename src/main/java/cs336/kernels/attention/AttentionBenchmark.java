@@ -8,7 +8,7 @@ import cs336.torch.Device;
 import java.util.ArrayList;
 
 /**
- * A benchmark of the time and memory of attention without heads on random inputs [B, T, d]: the protocol of the command
+ * A benchmark of the time and memory of single-head attention on random inputs [B, T, d]: the protocol of the command
  * {@code attention}, for one case. {@link AttentionRun} defines what is timed.
  *
  * <pre>{@code

@@ -10,21 +10,22 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The command {@code attention}: measures time and memory of attention without heads, by implementation and size. */
+/** The command {@code attention}: measures time and memory of single-head attention by implementation and size. */
 @Command(
         name = "attention",
         description = {
-            "Times forward and backward passes of attention without heads and reads their memory.",
+            "Measures time and memory of forward and backward passes of single-head attention, with inputs [batch,"
+                    + " tokens, d].",
             "Each combination of the lists below is a case. It runs in its own process and is stored before the next"
                     + " case starts. Run the same command again to resume after an interruption."
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  Two small sizes, in seconds, on any laptop:",
-            "    cs336 attention --d 16,64 --context 256 --steps 10",
+            "    ./cs336 attention --d 16,64 --context 256 --steps 10",
             "  All sizes of the course, then the same with implementations that do not store the scores:",
-            "    cs336 attention",
-            "    cs336 attention --attention flash,sdpa",
+            "    ./cs336 attention",
+            "    ./cs336 attention --attention flash,sdpa",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
@@ -35,7 +36,7 @@ public final class AttentionCommand extends LabCommand {
             defaultValue = "plain",
             paramLabel = "<name>",
             description = "plain (stores all scores), plain-compiled (the same in generated kernels), flash (stores"
-                    + " none), sdpa (PyTorch's own)")
+                    + " none), sdpa (PyTorch's own), or a variant of flash, see './cs336 flash --help'")
     private List<String> attentions;
 
     @Option(names = "--batch", defaultValue = "8", paramLabel = "<n>", description = "sequences per batch")
@@ -46,7 +47,7 @@ public final class AttentionCommand extends LabCommand {
             split = ",",
             defaultValue = "16,32,64,128",
             paramLabel = "<n>",
-            description = "columns of queries, keys and values")
+            description = "head dimension")
     private List<Integer> widths;
 
     @Option(

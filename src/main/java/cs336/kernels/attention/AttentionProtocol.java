@@ -7,7 +7,7 @@ import java.util.List;
 
 /** A timing protocol of attention; each command uses one. {@link AttentionRun} explains the metrics. */
 enum AttentionProtocol {
-    /** A fixed number of passes, synchronised after each, and memory: command {@code attention}. */
+    /** A fixed number of passes, synchronized after each, and memory: command {@code attention}. */
     STOPWATCH("steps", AttentionRun.STOPWATCH_METRICS),
     /** Triton's {@code do_bench}: command {@code flash}. */
     DO_BENCH("rep", AttentionRun.DO_BENCH_METRICS),

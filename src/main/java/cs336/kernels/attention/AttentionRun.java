@@ -84,7 +84,7 @@ final class AttentionRun {
     }
 
     /**
-     * Times each pass with a synchronisation after it, and reads memory:
+     * Times each pass with a synchronization after it, and reads memory:
      *
      * <ol>
      *   <li>{@code memory-at-rest}: bytes in use before any pass of this size: queries, keys, values, the gradient of

@@ -11,12 +11,12 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** The command {@code flash}, the course's benchmark of FlashAttention-2 over sequence length, width and dtype. */
+/** The command {@code flash}: runs the course's benchmark of FlashAttention-2 over sequence length, width and dtype. */
 @Command(
         name = "flash",
         description = {
-            "Times attention forward, backward and end to end by the protocol of Triton's do_bench, and reads its peak"
-                    + " memory above the inputs.",
+            "Times attention forward, backward and end to end by the protocol of Triton's do_bench, and measures its"
+                    + " peak memory in addition to the inputs.",
             "Each combination of the lists below is a case and is stored before the next case starts. Cases with the"
                     + " same implementation and dtype share a process until one of them runs out of memory. Run the"
                     + " same command again to resume after an interruption."
@@ -24,11 +24,11 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  Small sizes, in seconds, on any laptop:",
-            "    cs336 flash",
+            "    ./cs336 flash",
             "  All sizes of the course, on a GPU:",
-            "    cs336 flash --full",
+            "    ./cs336 flash --full",
             "  Long sequences with 16 heads, two implementations compared:",
-            "    cs336 flash --heads 16 --d 64 --context 16384,32768 --dtype bf16 --attention flash,sdpa",
+            "    ./cs336 flash --heads 16 --d 64 --context 16384,32768 --dtype bf16 --attention flash,sdpa",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })
@@ -46,8 +46,10 @@ public final class FlashCommand extends LabCommand {
             paramLabel = "<name>",
             description =
                     "plain (stores all scores), plain-compiled (the same in generated kernels), flash (stores none), sdpa"
-                            + " (PyTorch's own), and the variants flash-first, flash-tiled, flash-mma, flash-tf32, flash-3xtf32,"
-                            + " flash-deterministic")
+                            + " (PyTorch's own); single variants for comparison: flash-tiled (tensor operations),"
+                            + " flash-first (no tensor cores), flash-mma (mma.sync), flash-tf32 and flash-3xtf32 (fp32"
+                            + " inputs as one TF32 or three TF32 multiplications), flash-deterministic (the fastest with"
+                            + " bitwise reproducible results)")
     private List<String> attentions;
 
     @Option(names = "--full", description = "all sizes of the course, for lists that are not given")
@@ -81,7 +83,7 @@ public final class FlashCommand extends LabCommand {
     @Option(names = "--heads", defaultValue = "1", paramLabel = "<n>", description = "heads per sequence")
     private int heads;
 
-    @Option(names = "--no-mask", description = "no mask: every query attends to all keys (default: causal mask)")
+    @Option(names = "--no-mask", description = "no mask: every query attends to all keys. Default: causal mask")
     private boolean unmasked;
 
     @Option(

@@ -37,7 +37,7 @@ public record HopperBackwardTile(int width, int split) {
 
     private static final int[] SPLITS = {1, 2, 4};
     private static final double FIXED = 4.7; // µs: start and end of a block
-    private static final double GATHER = 0.9; // µs: synchronisation of a cluster
+    private static final double GATHER = 0.9; // µs: synchronization of a cluster
     private static final double GATHER_COLUMN = 0.024; // µs per column and additional block of a cluster
     private static final double CLUSTER_OF_4_OVERHEAD = 1.3; // clusters of 4 leave some multiprocessors idle
 

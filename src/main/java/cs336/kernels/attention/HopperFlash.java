@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.global.torch.MemoryFormat;
  * bf16 or fp16 with d a multiple of 8, at most 128; a tensor whose layout TMA cannot access is copied first. O, L, dK
  * and dV are bitwise reproducible.
  *
- * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the specialisation of
+ * <p>Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024, for the specialization of
  * warpgroups.
  *
  * @param deterministic whether dQ is bitwise reproducible too, which takes longer

@@ -31,7 +31,7 @@ public final class FusedRmsNorm extends AutogradFunction {
     }
 
     /**
-     * Normalises the last dimension, like {@link RmsNormFunction#apply(Tensor, Tensor, double)}.
+     * Normalizes the last dimension, like {@link RmsNormFunction#apply(Tensor, Tensor, double)}.
      *
      * @param x […, H], fp64, fp32, bf16 or fp16; copied first if it is not contiguous
      * @param weight [H], of x's dtype or fp32

@@ -10,7 +10,7 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * {@link FusedRmsNorm} as a layer, a drop-in replacement for {@link cs336.basics.RmsNorm}: same formula and same
- * parameter {@code weight} [width], initialised to 1.
+ * parameter {@code weight} [width], initialized to 1.
  */
 public final class FusedRmsNormLayer extends NnModule {
     private final double eps;

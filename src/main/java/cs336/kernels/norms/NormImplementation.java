@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
-/** The normalisations that {@code cs336 norms} compares. */
+/** The normalizations that {@code cs336 norms} compares. */
 public enum NormImplementation implements RowImplementation {
     /** {@link RmsNorm}: tensor operations, differentiated by PyTorch. */
     PLAIN("plain", RmsNorm::new),

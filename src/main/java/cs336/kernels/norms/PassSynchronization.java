@@ -8,7 +8,7 @@ enum PassSynchronization {
      * Before and after each group of passes, which CUDA events time. Launch overhead is hidden behind earlier passes.
      */
     GROUP,
-    /** After each pass, as in the course. The wall time of a pass includes its launches and the synchronisation. */
+    /** After each pass, as in the course. The wall time of a pass includes its launches and the synchronization. */
     EACH;
 
     @Override

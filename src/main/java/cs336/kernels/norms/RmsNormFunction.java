@@ -31,7 +31,7 @@ public final class RmsNormFunction extends AutogradFunction {
     }
 
     /**
-     * Normalises the last dimension.
+     * Normalizes the last dimension.
      *
      * @param x […, H], fp64, fp32, bf16 or fp16, with any strides
      * @param weight [H], of x's dtype or fp32

@@ -26,11 +26,11 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <ul>
  *   <li>{@link PassSynchronization#GROUP}: the passes run in {@value #GROUPS} groups of equal size, with a device
- *       synchronisation before each group. Two untimed passes then keep the GPU occupied until the host has enqueued
+ *       synchronization before each group. Two untimed passes then keep the GPU occupied until the host has enqueued
  *       the first timed one, whose launch overhead is thus not measured. CUDA events before and after the group measure
  *       its time; on the CPU it is the wall time. A sample is the time of a group divided by its passes.
- *   <li>{@link PassSynchronization#EACH}: a device synchronisation follows each pass. A sample is the wall time of one
- *       pass and its synchronisation.
+ *   <li>{@link PassSynchronization#EACH}: a device synchronization follows each pass. A sample is the wall time of one
+ *       pass and its synchronization.
  * </ul>
  *
  * <p><b>Bytes</b> are the minimum that must be moved, see {@link RowTraffic}. Bandwidth is these bytes divided by the

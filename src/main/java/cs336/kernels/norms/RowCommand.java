@@ -35,7 +35,7 @@ abstract class RowCommand extends LabCommand {
     /** The largest number of elements; the bytes of all passes are below 2⁶³. */
     private static final double MAX_ELEMENTS = 0x1p56;
 
-    @Option(names = "--rows", defaultValue = "50000", paramLabel = "<n>", description = "rows")
+    @Option(names = "--rows", defaultValue = "50000", paramLabel = "<n>", description = "number of rows")
     private int rows;
 
     @Option(
@@ -58,7 +58,7 @@ abstract class RowCommand extends LabCommand {
             names = "--implementation",
             split = ",",
             paramLabel = "<name>",
-            description = "implementations to measure; all if not given")
+            description = "implementations to measure. Default: all")
     private List<String> implementations;
 
     @Option(names = "--passes", defaultValue = "1000", paramLabel = "<n>", description = "timed passes")
@@ -71,7 +71,7 @@ abstract class RowCommand extends LabCommand {
             paramLabel = "<when>",
             description =
                     "group: passes run back to back in 20 groups, timed by CUDA events; each: the wall time of each"
-                            + " pass, with a device synchronisation after it")
+                            + " pass, with a device synchronization after it")
     private List<String> synchronizations;
 
     @Mixin
@@ -125,7 +125,7 @@ abstract class RowCommand extends LabCommand {
 
         @Override
         public String toString() {
-            return "%,d × %,d %s, synchronised after %s"
+            return "%,d × %,d %s, synchronized after %s"
                     .formatted(
                             rows,
                             width,

@@ -8,7 +8,7 @@ import cs336.torch.MemoryScope;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** A layer that calls a function with its input and a parameter {@code weight} [width], initialised to 1. */
+/** A layer that calls a function with its input and a parameter {@code weight} [width], initialized to 1. */
 final class WeightedLayer extends NnModule {
     private final Tensor weight;
     private final FusedFunction function;

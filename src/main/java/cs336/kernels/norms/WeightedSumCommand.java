@@ -9,18 +9,17 @@ import picocli.CommandLine.Command;
 @Command(
         name = "weighted-sum",
         description = {
-            "Measures the weighted sum of rows (tensor operations, our kernels, and kernels that our compiler"
-                    + " generates): the forward pass, forward with backward pass, and for comparison a copy of the"
-                    + " rows.",
-            "Implementations: plain, fused, compiled.",
+            "Measures implementations of the weighted sum of rows: the forward pass, forward with backward pass, and"
+                    + " for comparison a copy of the rows.",
+            "Implementations: plain (tensor operations), fused (our kernels), compiled (generated kernels).",
             "All cases run in one process. The results of each are stored before the next one starts."
         },
         footerHeading = "%nExamples:%n",
         footer = {
             "  A few seconds on a laptop:",
-            "    cs336 weighted-sum --rows 500 --hidden 256,1024 --passes 40",
+            "    ./cs336 weighted-sum --rows 500 --hidden 256,1024 --passes 40",
             "  The sizes of the course's RMSNorm benchmark:",
-            "    cs336 weighted-sum",
+            "    ./cs336 weighted-sum",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })

@@ -1,5 +1,5 @@
 /**
- * RMSNorm and the weighted sum as fused CUDA kernels, and the benchmark of RMSNorm.
+ * RMSNorm and the weighted sum as fused CUDA kernels, and the benchmarks of both.
  *
  * <p>Read first: {@link cs336.kernels.norms.WeightedSum}, the smallest autograd function with kernels;
  * {@link cs336.kernels.norms.RmsNormFunction}, the formulas of RMSNorm in tensor operations;

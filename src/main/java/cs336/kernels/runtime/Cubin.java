@@ -21,7 +21,7 @@ public record Cubin(byte[] image, String log) {
     private static final Pattern BARRIERS = Pattern.compile("used (\\d+) barriers");
     private static final Pattern SHARED = Pattern.compile("(\\d+) bytes smem");
 
-    /** C7508: setmaxnreg is ignored. C7510 to C7519: wgmma is serialised, often with a wait after every instruction. */
+    /** C7508: setmaxnreg is ignored. C7510 to C7519: wgmma is serialized, often with a wait after every instruction. */
     private static final Pattern WGMMA_WARNING = Pattern.compile("(?m)^.*\\(C75\\d\\d\\).*$");
 
     /**

@@ -56,12 +56,12 @@ public record Gpu(
                 MemoryScope.keep(device.options(DType.FLOAT32)));
     }
 
-    /** Returns an uninitialised contiguous fp32 tensor, in the caller's memory scope. */
+    /** Returns an uninitialized contiguous fp32 tensor, in the caller's memory scope. */
     public Tensor empty(long... shape) {
         return torch.empty(shape, fp32, CONTIGUOUS);
     }
 
-    /** Returns an uninitialised contiguous tensor of a dtype, in the caller's memory scope. */
+    /** Returns an uninitialized contiguous tensor of a dtype, in the caller's memory scope. */
     public Tensor empty(DType type, long... shape) {
         return torch.empty(shape, device.options(type), CONTIGUOUS);
     }

@@ -41,8 +41,8 @@ import org.bytedeco.pytorch.global.torch;
  *         .run(device, in -> new Tensor[] {sumRows(in[0], in[1])})
  * }</pre>
  *
- * <p>{@code cs336 notebooks --store-kernels data/measurements} runs the cells with the tag {@code kernel} on a GPU and
- * stores their executions in {@code <machine>/kernel_executions.csv}. Times follow the protocol of {@link DoBench}.
+ * <p>{@code ./cs336 notebooks --store-kernels data/measurements} runs the cells with the tag {@code kernel} on a GPU
+ * and stores their executions in {@code <machine>/kernel_executions.csv}. Times follow the protocol of {@link DoBench}.
  */
 public final class KernelCell {
     /** The environment variable with the folder of measurements in which {@link #run} stores executions. */

@@ -15,7 +15,9 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/** {@code cs336 checkpointing}: measures peak memory and time of models for policies of activation checkpointing. */
+/**
+ * The command {@code checkpointing}: measures peak memory and time of models for policies of activation checkpointing.
+ */
 @Command(
         name = "checkpointing",
         description = {
@@ -26,11 +28,11 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model, in seconds, on any laptop:",
-            "    cs336 checkpointing --d-model 64 --layers 8 --heads 2 --vocab 500 --batch 2 --context 64 --steps 2",
+            "    ./cs336 checkpointing --d-model 64 --layers 8 --heads 2 --vocab 500 --batch 2 --context 64 --steps 2",
             "  The xl model with 2,048 tokens, which does not fit onto a GPU of 80 GB if it keeps everything:",
-            "    cs336 checkpointing --size xl --context 2048",
+            "    ./cs336 checkpointing --size xl --context 2048",
             "  The first blocks recompute as much as necessary for 40 GiB of activations:",
-            "    cs336 checkpointing --size xl --context 2048 --policy budget-40960",
+            "    ./cs336 checkpointing --size xl --context 2048 --policy budget-40960",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })

@@ -17,7 +17,9 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.ParameterException;
 
-/** {@code cs336 memory}: records the memory of models for every combination of sizes, contexts, dtypes and passes. */
+/**
+ * The command {@code memory}: records the memory of models for every combination of sizes, contexts, dtypes and passes.
+ */
 @Command(
         name = "memory",
         description = {
@@ -29,9 +31,9 @@ import picocli.CommandLine.ParameterException;
         footerHeading = "%nExamples:%n",
         footer = {
             "  A tiny model, in seconds, on any laptop:",
-            "    cs336 memory --d-model 64 --layers 2 --heads 2 --context 32",
+            "    ./cs336 memory --d-model 64 --layers 2 --heads 2 --context 32",
             "  The largest model of the 2025 course:",
-            "    cs336 memory --size 2.7B --context 128,256,512 --dtype fp32,bf16",
+            "    ./cs336 memory --size 2.7B --context 128,256,512 --dtype fp32,bf16",
             "",
             "Exit codes: 0 all cases measured (out of memory is a result), 1 a case failed or a file cannot be written, 2 invalid arguments."
         })

@@ -119,7 +119,7 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     /**
-     * Synchronises with the device and stops recording.
+     * Synchronizes with the device and stops recording.
      *
      * @return the recording
      * @throws IllegalStateException if the recording is already stopped, this is not the thread that started it, or a

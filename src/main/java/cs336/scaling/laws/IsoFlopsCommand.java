@@ -25,15 +25,15 @@ import picocli.CommandLine.Option;
         },
         footerHeading = "%nExamples:%n",
         footer = {
-            "    cs336 isoflops",
-            "    cs336 isoflops --runs mine.json --compute 1e22,1e23 --confidence 0.8",
+            "    ./cs336 isoflops",
+            "    ./cs336 isoflops --runs mine.json --compute 1e22,1e23 --confidence 0.8",
             "  The results in the writeup, stored under the names 'shipped' and 'published' (the course's file):",
-            "    cs336 isoflops --runs " + SyntheticRuns.FILE + " --store shipped",
-            "    cs336 isoflops --runs " + IsoFlops.COURSE_FILE + " --store published",
-            "    cs336 isoflops --coverage 500 --resamples 400 --store shipped",
+            "    ./cs336 isoflops --runs " + SyntheticRuns.FILE + " --store shipped",
+            "    ./cs336 isoflops --runs " + IsoFlops.COURSE_FILE + " --store published",
+            "    ./cs336 isoflops --coverage 500 --resamples 400 --store shipped",
             "  The synthetic runs of the repository, byte for byte, and runs with other noise:",
-            "    cs336 isoflops --generate " + SyntheticRuns.FILE,
-            "    cs336 isoflops --generate target/other.json --seed 1",
+            "    ./cs336 isoflops --generate " + SyntheticRuns.FILE,
+            "    ./cs336 isoflops --generate target/other.json --seed 1",
             "",
             "Exit codes: 0 done, 1 a file cannot be read or written, 2 invalid arguments or a file without valid runs."
         })

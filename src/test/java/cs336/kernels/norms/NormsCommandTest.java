@@ -95,7 +95,7 @@ class NormsCommandTest {
         assertEquals(
                 0,
                 run("--dtype", "fp32", "--implementation", "plain", "--passes", "30", "--synchronize", "group,each"));
-        assertTrue(out.toString().contains("synchronised after groups of passes: stored already"), out.toString());
+        assertTrue(out.toString().contains("synchronized after groups of passes: stored already"), out.toString());
         var samples = new TreeMap<String, Integer>();
         for (Row row : stored()) {
             if (row.getString("metric").equals("forward-backward")) {
