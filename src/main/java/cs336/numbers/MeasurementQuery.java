@@ -296,7 +296,7 @@ public final class MeasurementQuery {
             return table.cells().markdown() + "\n" + table.caption();
         }
         WrittenTable table = WrittenTable.read(block, (line, reference) -> text(reference == null ? "" : reference));
-        return table.markdown() + "\n" + table.caption();
+        return table.markdown() + "\n\n" + table.caption();
     }
 
     /** Returns the value defined under a name, or null. */

@@ -297,7 +297,7 @@ class MeasurementQueryTest {
                 caption: Made up
                 ```
                 """);
-        assertEquals("| size | time |\n|---|---|\n| small | 32\u00a0ms |\n| xl | 64\u00a0ms |\nMade up\n\n", prose);
+        assertEquals("| size | time |\n|---|---|\n| small | 32\u00a0ms |\n| xl | 64\u00a0ms |\n\nMade up\n\n", prose);
     }
 
     @Test
