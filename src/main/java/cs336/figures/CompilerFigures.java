@@ -1,5 +1,6 @@
 package cs336.figures;
 
+import cs336.basics.ModelSize;
 import cs336.charts.Charts;
 import cs336.charts.Figure;
 import cs336.numbers.MeasurementQuery;
@@ -12,17 +13,17 @@ import tech.tablesaw.api.Row;
 
 /** The figure of the chapter on the compiler, from measurements of {@code cs336 compile} and of torch.compile. */
 public final class CompilerFigures {
-    private CompilerFigures() {}
-
     private static final List<String> SETTINGS = List.of("2025, 128 tokens", "2025, 512 tokens", "2024, 128 tokens");
-    private static final List<String> SIZES = List.of("small", "medium", "large", "xl", "2.7B");
     private static final List<String> PASSES =
             List.of("bf16, forward", "bf16, step", "TF32, forward", "TF32, step", "fp32, forward", "fp32, step");
+
+    private CompilerFigures() {}
 
     /** A bar: the compiled pass's median time divided by that of torch.compile with CUDA graphs. */
     private record CompiledRatio(String size, String pass, String setting, double ratio) {
         int order() {
-            int panelAndSize = SETTINGS.indexOf(setting) * SIZES.size() + SIZES.indexOf(size);
+            int panelAndSize = SETTINGS.indexOf(setting) * ModelSize.values().length
+                    + ModelSize.parse(size).ordinal();
             return panelAndSize * PASSES.size() + PASSES.indexOf(pass);
         }
     }

@@ -4,7 +4,6 @@ import static cs336.units.UnitFactors.GB;
 import static cs336.units.UnitFactors.MB;
 
 import cs336.bench.AlignedText;
-import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.StorageOptions;
 import cs336.distributed.collectives.CollectiveBackend;
@@ -172,11 +171,7 @@ public final class AllReduceCommand extends LabCommand {
     private AllReducePlan plan(DeviceKind kind) {
         storage.requireNames();
         launch.check(processes);
-        ArgumentCheck.atLeast("--warmup", AllReducePlan.LEAST_WARMUP, warmup);
-        ArgumentCheck.atLeast("--steps", AllReduceBenchmark.LEAST_STEPS, steps);
-        if (!(seconds > 0)) {
-            throw new IllegalArgumentException("--seconds must be above 0, not " + seconds);
-        }
+        AllReducePlan.requireInRange("--", warmup, steps, seconds);
         int ranks = launch.joins() ? World.fromEnvironment().localSize() : Collections.max(processes);
         if (full && megabytes != null) {
             throw new IllegalArgumentException("--full cannot be combined with --megabytes");

@@ -25,10 +25,20 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
      */
     public AllReducePlan {
         bytes = List.copyOf(bytes);
-        ArgumentCheck.atLeast("warmup", LEAST_WARMUP, warmup);
-        ArgumentCheck.atLeast("steps", AllReduceBenchmark.LEAST_STEPS, steps);
+        requireInRange("", warmup, steps, seconds);
+    }
+
+    /**
+     * Checks the numbers of a plan.
+     *
+     * @param prefix the part before each name in an error, such as {@code --} for options
+     * @throws IllegalArgumentException if one is out of range
+     */
+    static void requireInRange(String prefix, int warmup, int steps, double seconds) {
+        ArgumentCheck.atLeast(prefix + "warmup", LEAST_WARMUP, warmup);
+        ArgumentCheck.atLeast(prefix + "steps", AllReduceBenchmark.LEAST_STEPS, steps);
         if (!(seconds > 0)) {
-            throw new IllegalArgumentException("seconds must be above 0, not " + seconds);
+            throw new IllegalArgumentException(prefix + "seconds must be above 0, not " + seconds);
         }
     }
 
