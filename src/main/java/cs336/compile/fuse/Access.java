@@ -26,13 +26,12 @@ record Access(List<Digit> digits, long offset) {
 
     /** Returns the access of a layout whose dimensions, in this order, are those of the iteration. */
     static Access of(Layout layout, int[] order) {
-        Layout ordered = layout.permuted(order);
         List<Digit> digits = new ArrayList<>();
         long place = 1;
         for (int i = order.length - 1; i >= 0; i--) {
-            long size = ordered.shape()[i];
+            long size = layout.shape()[order[i]];
             if (size != 1) {
-                digits.add(0, new Digit(place, size, ordered.strides()[i]));
+                digits.add(0, new Digit(place, size, layout.strides()[order[i]]));
             }
             place *= size;
         }

@@ -224,18 +224,21 @@ final class FusionGroup {
             Level level = levels.getOrDefault(member.output(), addedLevel);
             boolean isOncePerRow = isPointwisePerRow(member, level);
             for (View view : member.reads()) {
-                Access access = Access.of(member, view);
-                boolean isHeld = !levels.containsKey(view.value())
-                        && !isOncePerRow
-                        && !access.isScalar()
-                        && !access.isOncePerRow(columnsThen)
-                        && counted.add(view);
-                bytes += isHeld ? columnsThen * view.dtype().bytes() : 0;
+                boolean isLoaded = !levels.containsKey(view.value()) && !isOncePerRow && !counted.contains(view);
+                if (isLoaded && isPerElement(Access.of(member, view), columnsThen)) {
+                    counted.add(view);
+                    bytes += columnsThen * view.dtype().bytes();
+                }
             }
-            int sumBytes = PointwiseOperator.computeType(member).bytes();
-            bytes += level == Level.COLUMN ? columnsThen * sumBytes : 0;
+            if (level == Level.COLUMN) {
+                bytes += columnsThen * PointwiseOperator.computeType(member).bytes();
+            }
         }
         return bytes;
+    }
+
+    private static boolean isPerElement(Access access, long columns) {
+        return !access.isScalar() && !access.isOncePerRow(columns);
     }
 
     /** Returns whether a member reads and computes one number per row. */

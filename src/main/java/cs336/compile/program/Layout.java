@@ -3,7 +3,6 @@ package cs336.compile.program;
 import cs336.torch.DType;
 import cs336.torch.Tensors;
 import java.util.Arrays;
-import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.bytedeco.pytorch.Tensor;
 
@@ -63,7 +62,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the number of elements. */
     public long elements() {
-        return Arrays.stream(shape).reduce(1, Math::multiplyExact);
+        long elements = 1;
+        for (long size : shape) {
+            elements = Math.multiplyExact(elements, size);
+        }
+        return elements;
     }
 
     /** Returns the number of bytes of the elements. */
@@ -99,17 +102,25 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the dimensions from the largest to the smallest stride; equal strides keep their order. */
     public int[] storageOrder() {
-        return IntStream.range(0, shape.length)
-                .boxed()
-                .sorted((a, b) -> Long.compare(strides[b], strides[a]))
-                .mapToInt(Integer::intValue)
-                .toArray();
+        int[] order = new int[shape.length];
+        for (int dim = 0; dim < order.length; dim++) {
+            int i = dim;
+            for (; i > 0 && strides[order[i - 1]] < strides[dim]; i--) {
+                order[i] = order[i - 1];
+            }
+            order[i] = dim;
+        }
+        return order;
     }
 
     /** Returns this layout with its dimensions in another order. */
     public Layout permuted(int[] order) {
-        long[] newShape = Arrays.stream(order).mapToLong(dim -> shape[dim]).toArray();
-        long[] newStrides = Arrays.stream(order).mapToLong(dim -> strides[dim]).toArray();
+        long[] newShape = new long[order.length];
+        long[] newStrides = new long[order.length];
+        for (int i = 0; i < order.length; i++) {
+            newShape[i] = shape[order[i]];
+            newStrides[i] = strides[order[i]];
+        }
         return new Layout(dtype, newShape, newStrides, offset, conjugated);
     }
 
