@@ -93,7 +93,9 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
 
     Program record() {
         try (var scope = MemoryScope.open()) {
-            apply(batch()); // libraries and caches are initialized before the recording
+            Tensor[] batch = batch();
+            // Libraries and caches are initialized before the recording; one sequence is enough.
+            apply(batch[0].narrow(0, 0, 1), batch[1].narrow(0, 0, 1));
             return Recorder.record(this, model.namedParameters(), new AtomicReference<>(), batch());
         }
     }

@@ -51,10 +51,12 @@ class LanguageModelStepTest {
     @MethodSource("configs")
     void recordedStepsAreReplayedBitForBit(TransformerConfig config) {
         for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
-            try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
+            try (var scope = MemoryScope.open();
+                    var step = new LanguageModelStep(config, precision, Device.cpu())) {
                 Program recorded = step.record();
-                assertErrors(step, recorded, 0);
-                assertErrors(step, FusionPasses.simplify(recorded), 0);
+                List<Expected> expected = expected(step);
+                assertErrors(expected, recorded, 0);
+                assertErrors(expected, FusionPasses.simplify(recorded), 0);
             }
         }
     }
@@ -63,10 +65,14 @@ class LanguageModelStepTest {
     @MethodSource("configs")
     void fusedStepsAgreeWithPlainOnesUpToRounding(TransformerConfig config) {
         for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
-            try (var step = new LanguageModelStep(config, precision, Device.cpu())) {
+            try (var scope = MemoryScope.open();
+                    var step = new LanguageModelStep(config, precision, Device.cpu());
+                    var inFp32 = new LanguageModelStep(config, Precision.FP32, Device.cpu())) {
                 // One rounding to bf16 is at most 2^-8 of a number.
                 double bound = precision == Precision.FP32 ? 5e-6 : 4e-3;
                 Program recorded = step.record();
+                List<Expected> expected = expected(step);
+                Tensor[] exact = inFp32.apply(expected.get(0).batch());
                 Map<String, Program> stages = new LinkedHashMap<>(FusionPasses.stages(recorded, Device.cpu()));
                 stages.put("not merged", FusionPasses.fusePrepared(stages.get("simplified"), Device.cpu()));
                 stages.put("all", FusionPasses.fuse(recorded, Device.cpu()));
@@ -76,9 +82,9 @@ class LanguageModelStepTest {
                     boolean roundsElsewhere = config.attention().equals("plain")
                             || List.of("merged", "fused", "all").contains(stage);
                     if (roundsElsewhere && precision == Precision.BF16) {
-                        assertNoLessAccurate(config, step, stages.get(stage));
+                        assertNoLessAccurate(exact, expected.get(0), stages.get(stage));
                     } else {
-                        assertErrors(step, stages.get(stage), bound);
+                        assertErrors(expected, stages.get(stage), bound);
                     }
                 }
                 Set<String> left = stages.get("fused").operations().stream()
@@ -178,30 +184,35 @@ class LanguageModelStepTest {
      * scores, probabilities and their gradients to bf16; FlashAttention does not. Merged matrix multiplications round a
      * sum once that the step rounds at each term.
      */
-    private static void assertNoLessAccurate(TransformerConfig config, LanguageModelStep step, Program program) {
-        try (var scope = MemoryScope.open();
-                var inFp32 = new LanguageModelStep(config, Precision.FP32, Device.cpu())) {
-            Tensor[] batch = step.batch();
-            Tensor[] exact = inFp32.apply(batch);
-            Tensor[] plain = step.apply(batch);
-            Tensor[] got = new Interpreter(program).run(batch);
+    private static void assertNoLessAccurate(Tensor[] exact, Expected plain, Program program) {
+        try (var scope = MemoryScope.open()) {
+            Tensor[] got = new Interpreter(program).run(plain.batch());
             for (int i = 0; i < got.length; i++) {
                 double size = exact[i].norm().item_double();
-                double ofPlain = plain[i].sub(exact[i]).norm().item_double() / size;
+                double ofPlain = plain.results()[i].sub(exact[i]).norm().item_double() / size;
                 double error = got[i].sub(exact[i]).norm().item_double() / size;
                 assertTrue(error <= 1.5 * ofPlain + 4e-3, "output " + i + ": " + error + ", plain " + ofPlain);
             }
         }
     }
 
-    /** Runs a program on new batches and compares the loss and each gradient with those of the step. */
-    private static void assertErrors(LanguageModelStep step, Program program, double bound) {
+    /** A batch, and the loss and each gradient that a step computes from it. */
+    private record Expected(Tensor[] batch, Tensor... results) {}
+
+    private static List<Expected> expected(LanguageModelStep step) {
+        return Stream.generate(step::batch)
+                .limit(2)
+                .map(batch -> new Expected(batch, step.apply(batch)))
+                .toList();
+    }
+
+    /** Runs a program on batches and compares the loss and each gradient with those of the step. */
+    private static void assertErrors(List<Expected> all, Program program, double bound) {
         var interpreter = new Interpreter(program);
-        for (int i = 0; i < 2; i++) {
+        for (Expected each : all) {
             try (var scope = MemoryScope.open()) {
-                Tensor[] batch = step.batch();
-                Tensor[] expected = step.apply(batch);
-                Tensor[] got = interpreter.run(batch);
+                Tensor[] expected = each.results();
+                Tensor[] got = interpreter.run(each.batch());
                 assertEquals(expected.length, got.length);
                 for (int j = 0; j < got.length; j++) {
                     if (bound == 0) {
