@@ -4,6 +4,7 @@ import com.google.gson.Gson;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
+import cs336.train.TrainCommand;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -21,6 +22,9 @@ import java.util.stream.Collectors;
 import jdk.jshell.JShell;
 import org.junit.platform.launcher.LauncherSession;
 import org.junit.platform.launcher.LauncherSessionListener;
+import picocli.CommandLine;
+import tech.tablesaw.api.IntColumn;
+import tech.tablesaw.api.Table;
 
 /**
  * The class data archive of the child processes of tests. It holds parsed classes of the JDK and of the JAR files on
@@ -91,7 +95,9 @@ public final class ClassArchive implements LauncherSessionListener {
         Runtime.getRuntime().removeShutdownHook(killer);
     }
 
-    /** Loads the classes of a rank, of a sweep's process and of a notebook's process. */
+    /**
+     * Loads the classes of a rank, of a sweep's process, of a notebook's process, of a table and of a training command.
+     */
     public static void main(String[] arguments) throws IOException {
         Path folder = Files.createTempDirectory("class-archive");
         Path store = folder.resolve("store");
@@ -103,6 +109,12 @@ public final class ClassArchive implements LauncherSessionListener {
             shell.eval("List.of(1 + 1)");
             new Gson().toJson(group.allGather(1));
         }
+        Table.create(IntColumn.create("number", 1)).write().toString("csv");
+        Table.read().string("number\n1\n", "csv");
+        String model = "--d-model 8 --layers 1 --heads 2 --vocab 256 --context 4 --batch 1 --dtype bf16 --device cpu";
+        var training = new ArrayList<>(List.of((model + " --steps 1 --text").split(" ")));
+        training.add(Project.path("README.md").toString());
+        new CommandLine(new TrainCommand()).execute(training.toArray(String[]::new));
         Files.deleteIfExists(store);
         Files.delete(folder);
     }
