@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.bench.ChildJvm;
+import cs336.bench.TestJvm;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -13,7 +13,6 @@ import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -230,14 +229,10 @@ class MainTest {
     private String errorsInNewJvm(Path output, List<String> flags, String... arguments)
             throws IOException, InterruptedException {
         Path errors = folder.resolve("errors");
-        var command = new ArrayList<String>();
-        command.add(ChildJvm.javaExecutable());
-        command.addAll(flags);
-        command.add(Main.class.getName());
-        command.addAll(List.of(arguments));
-        var builder =
-                new ProcessBuilder(command).redirectOutput(output.toFile()).redirectError(errors.toFile());
-        builder.environment().put("CLASSPATH", System.getProperty("java.class.path"));
+        var builder = TestJvm.of(Main.class, arguments)
+                .redirectOutput(output.toFile())
+                .redirectError(errors.toFile());
+        builder.command().addAll(1, flags);
         assertEquals(1, builder.start().waitFor());
         String reported = Files.readString(errors);
         assertFalse(reported.contains("\tat "), reported);

@@ -390,13 +390,7 @@ class MeasurementsTest {
     void twoProcessesStoreIntoOneFileWithoutLoss() throws Exception {
         var processes = new ArrayList<Process>();
         for (String name : List.of("left", "right")) {
-            processes.add(new ProcessBuilder(
-                            ChildJvm.javaExecutable(),
-                            "-cp",
-                            System.getProperty("java.class.path"),
-                            StoringProcess.class.getName(),
-                            folder.toString(),
-                            name)
+            processes.add(TestJvm.of(StoringProcess.class, folder.toString(), name)
                     .redirectError(ProcessBuilder.Redirect.INHERIT)
                     .start());
         }
