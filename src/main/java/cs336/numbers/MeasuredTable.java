@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.IntFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import tech.tablesaw.api.Table;
@@ -368,12 +369,14 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
          * @throws IllegalArgumentException if there are several
          */
         private int findRow(Table table, List<String> values, Set<String> fixed) {
+            List<IntFunction<String>> columns =
+                    keys.stream().map(key -> MeasurementQuery.cells(table, key)).toList();
             int found = -1;
             for (int row = 0; row < table.rowCount(); row++) {
                 boolean matches = true;
                 for (int k = 0; matches && k < keys.size(); k++) {
                     matches = fixed.contains(keys.get(k))
-                            || MeasurementQuery.same(MeasurementQuery.cell(table, row, keys.get(k)), values.get(k));
+                            || MeasurementQuery.same(columns.get(k).apply(row), values.get(k));
                 }
                 if (matches && found >= 0) {
                     var conditions = new ArrayList<String>();

@@ -19,6 +19,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.IntFunction;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -367,10 +368,16 @@ public final class MeasurementQuery {
 
     /** Returns the text of a cell as in the file; empty if the column does not exist. */
     static String cell(Table table, int row, String column) {
+        return cells(table, column).apply(row);
+    }
+
+    /** Returns the text of a column's cells by row, as in the file; empty texts if the column does not exist. */
+    static IntFunction<String> cells(Table table, String column) {
         if (!table.containsColumn(column)) {
-            return "";
+            return row -> "";
         }
-        return cell(table.column(column), row);
+        Column<?> cells = table.column(column);
+        return row -> cell(cells, row);
     }
 
     private static String cell(Column<?> cells, int row) {

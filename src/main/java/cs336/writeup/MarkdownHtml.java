@@ -9,9 +9,11 @@ import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.commonmark.Extension;
 import org.commonmark.ext.gfm.tables.TableBlock;
@@ -55,6 +57,9 @@ public final class MarkdownHtml {
      * An option or the name of a command in code; the PDF renderer would allow breaks after hyphens and in {@code ./}.
      */
     private static final Pattern OPTION = Pattern.compile("(?<=[ >])(?:--?\\w[\\w-]*+|\\./\\w++)(?=[^<>]*</code>)");
+
+    /** The address of an inlined image. */
+    private static final Pattern DATA = Pattern.compile("\"data:[^\"]*+\"");
 
     static {
         String element =
@@ -115,9 +120,17 @@ public final class MarkdownHtml {
     /** Renders a parsed text and forbids line breaks inside amounts and options and next to punctuation. */
     String render(Node document) {
         String whole = "<span class=\"whole\">$0</span>";
-        String marked = MARKED.matcher(renderer.render(document)).replaceAll(whole);
+        // The patterns match nothing in the data of images, but would search megabytes of it.
+        List<String> images = new ArrayList<>();
+        String text = DATA.matcher(renderer.render(document)).replaceAll(image -> {
+            images.add(image.group());
+            return "\"data:\"";
+        });
+        String marked = MARKED.matcher(text).replaceAll(whole);
         String commands = OPTION.matcher(marked).replaceAll(whole);
-        return AMOUNT.matcher(commands).replaceAll(whole);
+        String amounts = AMOUNT.matcher(commands).replaceAll(whole);
+        Iterator<String> inOrder = images.iterator();
+        return DATA.matcher(amounts).replaceAll(image -> Matcher.quoteReplacement(inOrder.next()));
     }
 
     /**
