@@ -52,7 +52,6 @@ class MisbehavingCellTest {
     @CsvSource(
             delimiter = '|',
             value = {
-                "Runtime.getRuntime().exit(0);|the process ended with exit code 0",
                 "Runtime.getRuntime().halt(3);|the process ended with exit code 3",
                 "new com.sun.jna.Pointer(16).getInt(0);|the process crashed with SIGSEGV",
                 "new ProcessBuilder(\"sh\", \"-c\", \"kill -9 $PPID\").start().waitFor(); Thread.sleep(60_000);"
@@ -71,7 +70,11 @@ class MisbehavingCellTest {
                 Files.delete(Path.of(line.substring(2))); // the JVM's report of a crash
             }
         }
-        List<JsonObject> cells = executed("ends");
+        assertEndedInSecondCell("ends", reason);
+    }
+
+    private void assertEndedInSecondCell(String name, String reason) throws Exception {
+        List<JsonObject> cells = executed(name);
         assertTrue(outputs(cells.get(0)).contains("before"));
         assertEquals(2, cells.get(1).get("execution_count").getAsInt());
         assertTrue(outputs(cells.get(1)).contains(reason), outputs(cells.get(1)));
@@ -81,7 +84,9 @@ class MisbehavingCellTest {
     @Test
     void exitOfACellIsAFailureOfTheCommand() throws Exception {
         Path notebook = new WrittenNotebook()
+                .code("System.out.println(\"before\");")
                 .code("System.out.print(\"unfinished line\"); Runtime.getRuntime().exit(0);")
+                .code("\"after\"")
                 .save(folder, "exit");
         var errors = new StringWriter();
         int code = new CommandLine(new NotebooksCommand())
@@ -89,9 +94,10 @@ class MisbehavingCellTest {
                 .setErr(new PrintWriter(errors))
                 .execute(notebook.toString(), "--output", folder.resolve("out").toString());
         assertEquals(1, code);
-        assertEquals("exit, cell [1]: the process ended with exit code 0\n", errors.toString());
+        assertEquals("exit, cell [2]: the process ended with exit code 0\n", errors.toString());
+        assertEndedInSecondCell("exit", "the process ended with exit code 0");
         // A shutdown hook sends what was printed immediately before the exit.
-        assertTrue(outputs(executed("exit").get(0)).contains("unfinished line"));
+        assertTrue(outputs(executed("exit").get(1)).contains("unfinished line"));
     }
 
     /**
@@ -145,21 +151,11 @@ class MisbehavingCellTest {
     }
 
     @Test
-    void replacedStreamsAreRestoredForTheNextCell() throws Exception {
-        run(
-                1,
-                Duration.ofSeconds(60),
-                new WrittenNotebook()
-                        .code("System.setOut(null);", "System.setErr(null);", "System.setIn(null);")
-                        .code("System.out.close();", "System.err.close();")
-                        .code("System.out.print(\"still here\");")
-                        .save(folder, "streams"));
-        assertTrue(outputs(executed("streams").get(2)).contains("still here"));
-    }
-
-    @Test
-    void longOutputIsCutAndTheNextCellRuns() throws Exception {
+    void replacedStreamsAreRestoredAndLongOutputIsCutForTheNextCell() throws Exception {
         Path notebook = new WrittenNotebook()
+                .code("System.setOut(null);", "System.setErr(null);", "System.setIn(null);")
+                .code("System.out.close();", "System.err.close();")
+                .code("System.out.print(\"still here\");")
                 .code(
                         "String line = \"x\".repeat(1023) + \"\\n\";",
                         "for (int i = 0; i < 1 << 15; i++) System.out.print(line);")
@@ -167,12 +163,13 @@ class MisbehavingCellTest {
                 .code("throw new IllegalStateException(\"z\".repeat(1 << 22));")
                 .save(folder, "long");
         NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(60), notebook));
-        assertTrue(failure.getMessage().startsWith("long, cell [3], line 1: java.lang.IllegalStateException: zzz"));
+        assertTrue(failure.getMessage().startsWith("long, cell [6], line 1: java.lang.IllegalStateException: zzz"));
         assertTrue(
                 failure.getMessage().length() < 3000,
                 "length " + failure.getMessage().length());
         List<JsonObject> cells = executed("long");
-        JsonArray printed = cells.get(0).getAsJsonArray("outputs");
+        assertTrue(outputs(cells.get(2)).contains("still here"));
+        JsonArray printed = cells.get(3).getAsJsonArray("outputs");
         assertEquals(2, printed.size());
         assertEquals(
                 LimitedOutputs.MOST_PRINTED,
@@ -180,8 +177,8 @@ class MisbehavingCellTest {
         assertTrue(
                 printed.get(1).toString().contains("a cell may print 1,048,576 characters"),
                 printed.get(1).toString());
-        assertTrue(outputs(cells.get(1)).contains("the next cell"));
-        assertTrue(outputs(cells.get(2)).length() < 10_000);
+        assertTrue(outputs(cells.get(4)).contains("the next cell"));
+        assertTrue(outputs(cells.get(5)).length() < 10_000);
     }
 
     @Test
