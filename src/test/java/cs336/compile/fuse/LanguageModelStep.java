@@ -1,5 +1,7 @@
 package cs336.compile.fuse;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import cs336.basics.Losses;
 import cs336.basics.ModelEdition;
 import cs336.basics.TransformerConfig;
@@ -97,6 +99,20 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
             // Libraries and caches are initialized before the recording; one sequence is enough.
             apply(batch[0].narrow(0, 0, 1), batch[1].narrow(0, 0, 1));
             return Recorder.record(this, model.namedParameters(), new AtomicReference<>(), batch());
+        }
+    }
+
+    /**
+     * Compares results of a changed step in bf16 and those of the plain step in bf16 with results in fp32. Plain
+     * attention rounds scores, probabilities and their gradients to bf16; FlashAttention does not. Merged matrix
+     * multiplications round a sum once that the step rounds at each term.
+     */
+    static void assertNoLessAccurate(Tensor[] exact, Tensor[] plain, Tensor[] got, String what) {
+        for (int i = 0; i < got.length; i++) {
+            double size = exact[i].norm().item_double();
+            double ofPlain = plain[i].sub(exact[i]).norm().item_double() / size;
+            double error = got[i].sub(exact[i]).norm().item_double() / size;
+            assertTrue(error <= 1.5 * ofPlain + 4e-3, what + ", output " + i + ": " + error + ", plain " + ofPlain);
         }
     }
 
