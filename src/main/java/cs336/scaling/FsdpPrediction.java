@@ -25,7 +25,12 @@ import cs336.units.Seconds;
 import cs336.units.Tokens;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.TreeMap;
+import java.util.function.ToDoubleFunction;
 import tech.tablesaw.api.Row;
 
 /**
@@ -36,9 +41,9 @@ import tech.tablesaw.api.Row;
  *
  * <ul>
  *   <li>GPU time, from {@link SimulatedStep} with one block gathered ahead. FLOPs outside attention run at the rate of
- *       xl's step on one GPU, from the times at 512 and 128 tokens: the difference has no launch overhead and no
- *       optimizer. Attention runs at the rate of the leaderboard problem, AdamW at the copy bandwidth, and collectives
- *       at the bandwidth and launch time fitted to all-reduces of two GPUs.
+ *       xl's compiled step on one GPU with 512 tokens, without its attention and optimizer. Attention takes the time of
+ *       the leaderboard problem at its head dimension and context, AdamW runs at the copy bandwidth, and collectives at
+ *       the bandwidth and launch time fitted to all-reduces of two GPUs.
  *   <li>Launch overhead, from a step of the small model on one GPU, whose time hardly depends on the GPU: its time per
  *       block times the number of blocks. The host time of collectives is not included.
  * </ul>
@@ -86,16 +91,12 @@ public record FsdpPrediction(
     private static final int ROUND = 1;
 
     private static final int RATE_BATCH = 4;
-    private static final String RATE_STEP = "torch_compile@h200[size=xl, year=2025, batch=" + RATE_BATCH
-            + ", dtype=bf16, context=%d, pass=step, warmup=5, implementation=flash+fused, metric=total].median";
+    private static final int RATE_CONTEXT = 512;
+    private static final String RATE_STEP =
+            "torch_compile@h200[size=xl, year=2025, batch=" + RATE_BATCH + ", dtype=bf16, context=" + RATE_CONTEXT
+                    + ", pass=step, warmup=5, implementation=flash+fused, metric=total].median";
     private static final String LAUNCH_STEP = "torch_compile@h200[size=small, year=2025, batch=4, dtype=bf16,"
             + " context=128, pass=step, implementation=flash, metric=total].median";
-    private static final int FLASH_HEADS = 16;
-    private static final int FLASH_WIDTH = 128;
-    private static final int FLASH_CONTEXT = 16_384;
-    private static final String FLASH = "flash_leaderboard@h200[heads=" + FLASH_HEADS + ", d=" + FLASH_WIDTH
-            + ", context=" + FLASH_CONTEXT
-            + ", implementation=flash, warmup=100, rep=200, round=median, metric=%s].median";
     private static final int COPY_ROWS = 50_000;
     private static final int COPY_WIDTH = 8192;
     private static final String COPY = "torch_compile_rmsnorm@h200[rows=" + COPY_ROWS + ", hidden=" + COPY_WIDTH
@@ -166,43 +167,35 @@ public record FsdpPrediction(
      * The measured rates that predictions use.
      *
      * @param outsideAttention FLOP rate of a step without attention and optimizer
-     * @param flashForward FLOP rate of attention in the forward pass, counting the causal half
-     * @param flashBackward FLOP rate of attention in the backward pass, counting the causal half
+     * @param attention times of attention
      * @param copy copy bandwidth of a GPU
      * @param launchPerBlock launch overhead of a step per block
      * @param network links between the GPUs
      */
     private record Rates(
             FlopRate outsideAttention,
-            FlopRate flashForward,
-            FlopRate flashBackward,
+            AttentionTimes attention,
             Bandwidth copy,
             Seconds launchPerBlock,
             Cluster network) {
         static Rates from(MeasurementQuery numbers) {
-            double forward = seconds(numbers, FLASH.formatted("forward"));
-            double both = seconds(numbers, FLASH.formatted("forward-backward"));
-            double flash = 2.0 * FLASH_HEADS * FLASH_WIDTH * FLASH_CONTEXT * FLASH_CONTEXT;
-            var forwardRate = new FlopRate(flash / forward);
-            var backwardRate = new FlopRate(2.5 * flash / (both - forward));
-
-            TransformerConfig xl = ModelSize.XL.config(ModelEdition.SPRING_2025, 512);
-            TransformerConfig shorter = ModelSize.XL.config(ModelEdition.SPRING_2025, 128);
-            double more = seconds(numbers, RATE_STEP.formatted(512))
-                    - seconds(numbers, RATE_STEP.formatted(128))
-                    - 3.5 * (attention(xl, RATE_BATCH) - attention(shorter, RATE_BATCH)) / forwardRate.perSecond();
-            Flop passes = shape(xl).forwardBackward(Tokens.of(RATE_BATCH, 512 - 128));
-            var rate = new FlopRate(passes.count() / more);
-
+            var attention = new AttentionTimes(numbers);
             double copied = 2.0 * COPY_ROWS * COPY_WIDTH * FP32;
+            var copy = new Bandwidth(copied / seconds(numbers, COPY));
+            TransformerConfig xl = ModelSize.XL.config(ModelEdition.SPRING_2025, RATE_CONTEXT);
+            double outside = seconds(numbers, RATE_STEP)
+                    - attention.forward(xl, RATE_BATCH).value()
+                    - attention.backward(xl, RATE_BATCH).value()
+                    - Bytes.of(xl.parameterCount(), ADAMW_BYTES).over(copy).value();
+            Flop passes = shape(xl).forwardBackward(Tokens.of(RATE_BATCH, RATE_CONTEXT));
+
             int smallBlocks = ModelSize.SMALL.config().numLayers();
             var link =
                     Cluster.H200.within().withBandwidth(Bandwidth.gb(value(numbers, NETWORK.formatted("bandwidth"))));
             return new Rates(
-                    rate,
-                    forwardRate,
-                    backwardRate,
-                    new Bandwidth(copied / seconds(numbers, COPY)),
+                    new FlopRate(passes.count() / outside),
+                    attention,
+                    copy,
                     new Seconds(seconds(numbers, LAUNCH_STEP) / smallBlocks),
                     new Cluster(
                             Cluster.H200.perNode(),
@@ -210,10 +203,10 @@ public record FsdpPrediction(
                             Cluster.H200.between(),
                             Seconds.us(value(numbers, NETWORK.formatted("launch")))));
         }
+    }
 
-        private static double seconds(MeasurementQuery numbers, String milliseconds) {
-            return value(numbers, milliseconds) / 1e3;
-        }
+    private static double seconds(MeasurementQuery numbers, String milliseconds) {
+        return value(numbers, milliseconds) / 1e3;
     }
 
     private static double value(MeasurementQuery numbers, String expression) {
@@ -224,10 +217,79 @@ public record FsdpPrediction(
         return ModelShape.of("model", config, DType.BFLOAT16);
     }
 
-    /** Returns the FLOP of attention in all blocks in the forward pass, counting the causal half. */
-    private static double attention(TransformerConfig config, int batch) {
-        double context = config.contextLength();
-        return 2.0 * batch * context * context * config.dModel() * config.numLayers();
+    /**
+     * Times of FlashAttention with a causal mask in bf16, from measurements of the leaderboard problem on one H200.
+     *
+     * <p>The time per FLOP depends on the width of the kernel, to which rows of other head dimensions are padded with
+     * zeros, and on the context T. A head takes a time in proportion to T² in the kernels' loops, and to T outside
+     * them, so the time per FLOP is linear in 1/T. It is interpolated in this way between the measured contexts. Below
+     * the shortest context it is that of the shortest, above the longest that of the longest.
+     */
+    static final class AttentionTimes {
+        private static final List<Integer> WIDTHS = List.of(64, 128);
+
+        /** Number of heads that was measured at each context; they occupy all multiprocessors. */
+        private static final Map<Integer, Integer> HEADS = Map.of(256, 1024, 1024, 256, 4096, 16, 16_384, 16);
+
+        private static final String TIME = "flash_leaderboard@h200[heads=%d, d=%d, context=%d, implementation=flash,"
+                + " warmup=100, rep=200, round=median, metric=%s].median";
+
+        /** Seconds per FLOP of each pass at one context. */
+        private record PerFlop(double forward, double backward) {}
+
+        private final Map<Integer, NavigableMap<Integer, PerFlop>> byWidth = new HashMap<>();
+
+        /** @throws IllegalArgumentException if a measurement is missing */
+        AttentionTimes(MeasurementQuery numbers) {
+            for (int width : WIDTHS) {
+                var byContext = new TreeMap<Integer, PerFlop>();
+                HEADS.forEach((context, heads) -> {
+                    double flop = 2.0 * heads * width * context * context;
+                    double forward = seconds(numbers, TIME.formatted(heads, width, context, "forward"));
+                    double both = seconds(numbers, TIME.formatted(heads, width, context, "forward-backward"));
+                    byContext.put(context, new PerFlop(forward / flop, (both - forward) / (2.5 * flop)));
+                });
+                byWidth.put(width, byContext);
+            }
+        }
+
+        /** Returns the time of the forward pass of attention in all blocks. */
+        Seconds forward(TransformerConfig config, int batch) {
+            return new Seconds(flop(config, batch) * perFlop(config, PerFlop::forward));
+        }
+
+        /** Returns the time of the backward pass of attention in all blocks. */
+        Seconds backward(TransformerConfig config, int batch) {
+            return new Seconds(2.5 * flop(config, batch) * perFlop(config, PerFlop::backward));
+        }
+
+        /** Returns the FLOP of the forward pass with padded rows, counting the causal half. */
+        private static double flop(TransformerConfig config, int batch) {
+            double context = config.contextLength();
+            return 2.0 * batch * config.numHeads() * width(config) * context * context * config.numLayers();
+        }
+
+        private static int width(TransformerConfig config) {
+            int d = config.dModel() / config.numHeads();
+            return WIDTHS.stream()
+                    .filter(width -> width >= d)
+                    .findFirst()
+                    .orElseThrow(() -> new IllegalArgumentException("heads must have at most 128 elements, not " + d));
+        }
+
+        private double perFlop(TransformerConfig config, ToDoubleFunction<PerFlop> pass) {
+            NavigableMap<Integer, PerFlop> byContext = byWidth.get(width(config));
+            double context = config.contextLength();
+            Map.Entry<Integer, PerFlop> shorter = byContext.floorEntry(config.contextLength());
+            Map.Entry<Integer, PerFlop> longer = byContext.higherEntry(config.contextLength());
+            if (shorter == null || longer == null) {
+                return pass.applyAsDouble((shorter == null ? longer : shorter).getValue());
+            }
+            double atShorter = pass.applyAsDouble(shorter.getValue());
+            double atLonger = pass.applyAsDouble(longer.getValue());
+            double share = (1 / context - 1.0 / longer.getKey()) / (1.0 / shorter.getKey() - 1.0 / longer.getKey());
+            return atLonger + share * (atShorter - atLonger);
+        }
     }
 
     /** A measured step and its prediction. */
@@ -329,21 +391,19 @@ public record FsdpPrediction(
         }
 
         private Seconds forward() {
-            return shape.forward(tokens)
-                    .at(rates.outsideAttention)
-                    .plus(new Flop(attention(config, batch)).at(rates.flashForward));
+            return shape.forward(tokens).at(rates.outsideAttention).plus(rates.attention.forward(config, batch));
         }
 
         /** Returns the time of the backward pass with its recomputation. */
         private Seconds backward() {
             Seconds block = new Flop(2.0 * tokens.count() * shape.blockMatrices())
                     .at(rates.outsideAttention)
-                    .plus(new Flop(attention(config, batch) / shape.blocks()).at(rates.flashForward));
+                    .plus(rates.attention.forward(config, batch).times(1.0 / shape.blocks()));
             double gateAndUp = 2 * 2.0 * tokens.count() * config.dModel() * config.dFf(); // w2 is not recomputed
             return shape.forward(tokens)
                     .times(2)
                     .at(rates.outsideAttention)
-                    .plus(new Flop(2.5 * attention(config, batch)).at(rates.flashBackward))
+                    .plus(rates.attention.backward(config, batch))
                     .plus(block.times(plan.recomputedBlocks()))
                     .plus(new Flop(plan.recomputedFeedForwards() * gateAndUp).at(rates.outsideAttention));
         }

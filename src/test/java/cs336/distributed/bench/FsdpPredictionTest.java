@@ -41,6 +41,20 @@ class FsdpPredictionTest extends CommandTest {
     }
 
     @Test
+    void longStepsOfSmallerModelsArePredictedWithinATenth() {
+        for (String size : List.of("xl", "2.7B")) {
+            List<FsdpPrediction> all = predictions(size).stream()
+                    .filter(p -> p.batch() * p.context() > 512)
+                    .toList();
+            assertFalse(all.isEmpty(), "no long step of " + size);
+            for (FsdpPrediction p : all) {
+                assertFalse(p.isLaunchBound(), p.toString());
+                assertEquals(p.measuredStep(), p.step(), 0.1 * p.measuredStep(), p.toString());
+            }
+        }
+    }
+
+    @Test
     void shortStepsAreRecognisedAsLaunchBound() {
         for (String size : List.of("xl", "2.7B")) {
             for (FsdpPrediction p : predictions(size)) {
