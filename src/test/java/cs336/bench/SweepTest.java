@@ -295,8 +295,7 @@ class SweepTest {
         assertEquals(128 + 9, sweep.exitValue());
         long worker =
                 Long.parseLong(Files.readAllLines(folder.resolve("log")).get(2).split(" ")[1]);
-        until(() -> ProcessHandle.of(worker).isEmpty()
-                || !ProcessHandle.of(worker).get().isAlive());
+        until(() -> ProcessHandle.of(worker).filter(ProcessHandle::isAlive).isEmpty());
         assertEquals(List.of("ok-1", "ok-1", "ok-2", "ok-2"), column("end"));
 
         Files.delete(hold);
@@ -313,8 +312,7 @@ class SweepTest {
                 Long.parseLong(Files.readString(folder.resolve("log")).strip().split(" ")[1]);
         sweep.destroy(); // SIGTERM, which a JVM handles like Ctrl-C
         assertTrue(sweep.waitFor(120, TimeUnit.SECONDS));
-        until(() -> ProcessHandle.of(worker).isEmpty()
-                || !ProcessHandle.of(worker).get().isAlive());
+        until(() -> ProcessHandle.of(worker).filter(ProcessHandle::isAlive).isEmpty());
     }
 
     @Test
