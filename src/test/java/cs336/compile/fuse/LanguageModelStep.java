@@ -109,11 +109,15 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
      */
     static void assertNoLessAccurate(Tensor[] exact, Tensor[] plain, Tensor[] got, String what) {
         for (int i = 0; i < got.length; i++) {
-            double size = exact[i].norm().item_double();
-            double ofPlain = plain[i].sub(exact[i]).norm().item_double() / size;
-            double error = got[i].sub(exact[i]).norm().item_double() / size;
+            double ofPlain = relativeError(exact[i], plain[i]);
+            double error = relativeError(exact[i], got[i]);
             assertTrue(error <= 1.5 * ofPlain + 4e-3, what + ", output " + i + ": " + error + ", plain " + ofPlain);
         }
+    }
+
+    /** Returns the norm of a tensor's error divided by the norm of the expected tensor. */
+    static double relativeError(Tensor expected, Tensor got) {
+        return got.sub(expected).norm().item_double() / expected.norm().item_double();
     }
 
     /** Returns an optimizer that stores rounded parameters and reads narrow gradients. */
