@@ -268,23 +268,33 @@ struct Consumer {
         handOver(dQ, step);
     }
 
-    // Sets queries without keys (L is +∞) to zero: their dS is 0, but 0 · −∞ would be NaN. Each warp does this for the whole
-    // block of queries, because its wgmma reads all of them. P and dS are 0 for the old values and for the new ones.
+    // True in all lanes of a warp if the block of queries has one without keys (L is +∞).
+    __device__ __forceinline__ bool hasQueriesWithoutKeys(int stage) {
+        const float *l = (const float *)(sharedBytes + TERMS_AT + stage * TERMS_BYTES);
+        bool has = false;
+#pragma unroll
+        for (int query = lane; query < QUERIES; query += 32) has |= withoutKeys(l[query]);
+        return __any_sync(0xffffffffu, has);
+    }
+
+    // Sets queries without keys to zero: their dS is 0, but 0 · −∞ would be NaN. Each warp does this for the whole block of
+    // queries, because its wgmma reads all of them. P and dS are 0 for the old values and for the new ones.
     __device__ __forceinline__ void clearQueriesWithoutKeys(int stage) {
         const float *l = (const float *)(sharedBytes + TERMS_AT + stage * TERMS_BYTES);
 #pragma unroll 1
         for (int query = lane; query < QUERIES; query += 32) {
-            bool clears = l[query] == __int_as_float(0x7f800000);
-            if (!__any_sync(0xffffffffu, clears)) continue;
-            for (int at = 0; clears && at < PANELS * ROW_BYTES; at += 16) {
+            if (!withoutKeys(l[query])) continue;
+            for (int at = 0; at < PANELS * ROW_BYTES; at += 16) {
                 int byte = stage * QUERY_TILE + at / ROW_BYTES * QUERY_PANEL + query * ROW_BYTES + at % ROW_BYTES;
                 uint4 *chunk = (uint4 *)(sharedBytes + Q_AT + byte);
                 if (chunk->x | chunk->y | chunk->z | chunk->w) *chunk = make_uint4(0, 0, 0, 0); // padding is zero already
             }
-            asyncFence();
-            __syncwarp();
         }
+        asyncFence();
+        __syncwarp();
     }
+
+    static __device__ __forceinline__ bool withoutKeys(float l) { return l == __int_as_float(0x7f800000); }
 
     // Processes one block of queries, and dQ of the previous step unless this is the first.
     template <bool First, bool Masked> __device__ __forceinline__ void step(int i) {
@@ -297,7 +307,6 @@ struct Consumer {
         unsigned p[QUERIES / 4], dS[QUERIES / 4];
 
         barrierWait(barriers.full(turn.place), turn.phase);
-        clearQueriesWithoutKeys(turn.place);
 #pragma unroll
         for (int j = 0; j < QUERIES / 8; j++) {
             float2 columns = minusD[4 * j];
@@ -306,9 +315,11 @@ struct Consumer {
         pin(dP);
         multiplyRows<true>(dP, shared + V_AT + w * 64 * ROW_BYTES, dO);
         multiplyRows<false>(s, shared + K_AT + w * 64 * ROW_BYTES, q);
+        bool clears = hasQueriesWithoutKeys(turn.place); // while the multiplications run
         wgmmaWait<0>();
         pin(dP);
         pin(s);
+        if (clears) clearQueriesWithoutKeys(turn.place);
         if (Masked) hide(s, work.block(i));
 #pragma unroll
         for (int j = 0; j < QUERIES / 8; j++) {
