@@ -9,8 +9,8 @@
 // shared memory, because dQ needs the keys of both warpgroups. The wgmma for dQ of one block of queries is issued while the next
 // block is processed, so that neither warpgroup waits for the other.
 //
-// Each warpgroup computes one chunk of dQ, 64 queries × 64 columns (or fewer): half of a block's queries or, if rows are 128
-// wide, half of the columns. Blocks with other keys add to the same queries. So a warpgroup writes its chunk to shared memory in
+// Each warpgroup computes one chunk of dQ, 64 queries × 64 columns (or fewer): half of a block's queries or, if rows are wider
+// than 64, half of 128 columns. Blocks with other keys add to the same queries. So a warpgroup writes its chunk to shared memory in
 // the order of the accumulator registers, and a warp of the third warpgroup, the producer, adds it to global memory by TMA
 // (bulk reduction). The kernels of flash_rows.cu clear that sum and convert it.
 //
@@ -26,8 +26,8 @@
 //
 // Macros set at compile time:
 //   ELEMENT    dtype of all tensors but L, D and the sum of dQ: bf16, fp16
-//   WIDTH      columns: 16, 32, 64 or 128; the tensors' d is at most that, and TMA reads zeros beyond it
-//   QUERIES    queries in a block of queries: 128, or 64 if rows are 128 wide
+//   WIDTH      columns: 16, 32, 64, 80 or 128; the tensors' d is at most that, and TMA reads zeros beyond it
+//   QUERIES    queries in a block of queries: 128, or 64 if rows are wider than 64
 //   SPLIT      blocks that share a tile: 1 to 8
 
 #include "elements.cuh"
@@ -273,7 +273,7 @@ struct Consumer {
         const float *l = (const float *)(sharedBytes + TERMS_AT + stage * TERMS_BYTES);
         bool has = false;
 #pragma unroll
-        for (int query = lane; query < QUERIES; query += 32) has |= withoutKeys(l[query]);
+        for (int i = 0; i < QUERIES / 32; i++) has |= withoutKeys(l[32 * i + lane]);
         return __any_sync(0xffffffffu, has);
     }
 

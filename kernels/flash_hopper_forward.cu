@@ -24,7 +24,7 @@
 //
 // Macros set at compile time:
 //   ELEMENT      bf16 or fp16
-//   DIMENSION    16, 32, 64 or 128: d or the next larger; TMA reads zeros beyond d and writes nothing there
+//   DIMENSION    16, 32, 64, 80 or 128: d or the next larger; TMA reads zeros beyond d and writes nothing there
 //   CONSUMERS    2 or 3 warpgroups
 //   SPLIT_KEYS   0: each consumer has separate queries, 64 each; 1: all have the same 64 queries and interleave the blocks of
 //                keys, for launches with few tiles

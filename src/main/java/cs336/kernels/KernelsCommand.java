@@ -217,7 +217,7 @@ public final class KernelsCommand extends LabCommand {
     private static List<KernelBuild> hopper(int d, DType dtype) {
         var forward = HopperForwardTile.of(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
         var backward = HopperBackwardTile.of(d, HEADS, TOKENS, TOKENS, true, H200_MULTIPROCESSORS);
-        var rows = new FlashRows(dtype, backward.width(), backward.queries());
+        var rows = backward.rows(dtype);
         List<KernelBuild> builds = new ArrayList<>();
         builds.add(new KernelBuild(
                 HopperForwardTile.FILE,

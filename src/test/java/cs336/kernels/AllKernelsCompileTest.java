@@ -218,7 +218,7 @@ class AllKernelsCompileTest {
                 if (tile.split() > 1) {
                     return; // uses the same row kernels
                 }
-                var rows = new FlashRows(type, tile.width(), tile.queries());
+                var rows = tile.rows(type);
                 for (RowKernel kernel : RowKernel.values()) {
                     variants.add(new KernelVariant(
                             FlashRows.FILE, kernel.function(), rows.defines(kernel), rows.threads(), 0));

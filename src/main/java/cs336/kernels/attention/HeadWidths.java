@@ -7,11 +7,8 @@ import java.util.List;
  * to the next one.
  */
 final class HeadWidths {
-    /** Widths of the kernels for wgmma, whose rows in shared memory have 64 or 128 elements. */
-    static final List<Integer> HOPPER = List.of(16, 32, 64, 128);
-
-    /** Widths of the kernels for mma.sync; 80 is the head dimension of the 2.7B model. */
-    static final List<Integer> MMA = List.of(16, 32, 64, 80, 128);
+    /** Widths of the kernels for wgmma and for mma.sync; 80 is the head dimension of the 2.7B model. */
+    static final List<Integer> ALL = List.of(16, 32, 64, 80, 128);
 
     static final int WIDEST = 128;
 
@@ -22,8 +19,8 @@ final class HeadWidths {
      *
      * @throws IllegalArgumentException if d is greater than {@value #WIDEST}
      */
-    static int of(long d, List<Integer> widths) {
-        for (int width : widths) {
+    static int of(long d) {
+        for (int width : ALL) {
             if (width >= d) {
                 return width;
             }

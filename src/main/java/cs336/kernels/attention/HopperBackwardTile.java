@@ -10,11 +10,11 @@ import java.util.stream.Stream;
 /**
  * The tile sizes of Hopper's backward kernel, {@code kernels/flash_hopper_backward.cu}, which explains each number. The
  * sizes follow from registers and shared memory: next to dK and dV of 64 keys, a warpgroup's registers hold a step of
- * 128 queries, or of 64 if rows are 128 wide. {@link #of} selects only the number of blocks that split the queries of a
- * tile of keys, so that few tiles occupy all multiprocessors and the longest tile does not dominate. It estimates the
- * time with numbers measured on an H200 for 1 to 32 heads of 128 to 16,384 queries.
+ * 128 queries, or of 64 if rows are wider than 64. {@link #of} selects only the number of blocks that split the queries
+ * of a tile of keys, so that few tiles occupy all multiprocessors and the longest tile does not dominate. It estimates
+ * the time with numbers measured on an H200 for 1 to 32 heads of 128 to 16,384 queries.
  *
- * @param width columns of the kernel: 16, 32, 64 or 128
+ * @param width columns of the kernel: 16, 32, 64, 80 or 128
  * @param split blocks that share the queries of a tile of keys: 1, 2 or 4
  */
 public record HopperBackwardTile(int width, int split) {
@@ -53,7 +53,7 @@ public record HopperBackwardTile(int width, int split) {
         HopperBackwardTile best = null;
         double shortest = Double.POSITIVE_INFINITY;
         for (int split : SPLITS) {
-            var tile = new HopperBackwardTile(HeadWidths.of(d, HeadWidths.HOPPER), split);
+            var tile = new HopperBackwardTile(HeadWidths.of(d), split);
             double time = tile.time(heads, queries, keys, causal, multiprocessors);
             if (time < shortest) {
                 shortest = time;
@@ -65,7 +65,7 @@ public record HopperBackwardTile(int width, int split) {
 
     /** Returns all tiles that {@link #of} can select. */
     public static Stream<HopperBackwardTile> all() {
-        return HeadWidths.HOPPER.stream()
+        return HeadWidths.ALL.stream()
                 .flatMap(width -> IntStream.of(SPLITS).mapToObj(split -> new HopperBackwardTile(width, split)));
     }
 
@@ -99,7 +99,8 @@ public record HopperBackwardTile(int width, int split) {
             case 16 -> 1.5;
             case 32 -> 1.9;
             case 64 -> 2.2;
-            default -> 2.1; // half as many queries
+            case 80 -> 1.6; // from here on half as many queries
+            default -> 2.1;
         };
     }
 
@@ -108,22 +109,32 @@ public record HopperBackwardTile(int width, int split) {
         return width > BOX ? BOX : CONSUMERS * BOX;
     }
 
+    /** Returns the number of columns of the fp32 sum of dQ: the columns of the kernel, or two chunks of 64. */
+    int sumColumns() {
+        return width > BOX ? CONSUMERS * BOX : width;
+    }
+
+    /** Returns the tile sizes of the kernels before and after the main kernel. */
+    public FlashRows rows(DType type) {
+        return new FlashRows(type, sumColumns(), queries());
+    }
+
     /**
      * Returns the number of heads that are processed together: their Q, dO and fp32 sums of dQ fit into half of L2.
      *
      * @param l2Bytes size of the GPU's L2 cache
      */
     int headGroup(long queries, long l2Bytes) {
-        long bytes = queries * width * (2 + 2 + Float.BYTES);
+        long bytes = queries * (width * (2 + 2) + sumColumns() * Float.BYTES);
         return (int) Math.max(1, Math.min(Integer.MAX_VALUE, l2Bytes / 2 / bytes));
     }
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
-        int rowBytes = Math.max(width, BOX) * ELEMENT_BYTES;
+        int rowBytes = ceilDiv(width, BOX) * BOX * ELEMENT_BYTES;
         int inputs = (2 * KEYS + 2 * STAGES * queries()) * rowBytes;
         int dS = 2 * KEYS * queries() * ELEMENT_BYTES;
-        int dQ = queries() * width * Float.BYTES;
+        int dQ = queries() * sumColumns() * Float.BYTES;
         int statistics = STAGES * 2 * queries() * Float.BYTES;
         int barriers = 1 + 2 * STAGES + 4 * CONSUMERS;
         return inputs + dS + dQ + statistics + barriers * BARRIER_BYTES;
@@ -137,6 +148,10 @@ public record HopperBackwardTile(int width, int split) {
         defines.put("QUERIES", queries());
         defines.put("SPLIT", split);
         return defines;
+    }
+
+    private static int ceilDiv(int a, int b) {
+        return (a + b - 1) / b;
     }
 
     private static long ceilDiv(long a, long b) {

@@ -40,7 +40,7 @@ final class HopperFlashBackward {
 
     private HopperFlashBackward(HopperBackwardKey key) {
         tile = key.tile();
-        var rows = new FlashRows(key.type(), tile.width(), tile.queries());
+        var rows = tile.rows(key.type());
         before = load(FlashRows.FILE, rows.defines(RowKernel.BEFORE), RowKernel.BEFORE.function(), key);
         main = load(HopperBackwardTile.FILE, tile.defines(key.type()), HopperBackwardTile.KERNEL, key);
         after = load(FlashRows.FILE, rows.defines(RowKernel.AFTER), RowKernel.AFTER.function(), key);
@@ -139,7 +139,7 @@ final class HopperFlashBackward {
 
         // One fp32 buffer: L and D, the sum of dQ, and the counters that order the additions to it.
         long statistics = blocks * STATISTICS * blockQueries;
-        long sum = blocks * blockQueries * tile.width();
+        long sum = blocks * blockQueries * tile.sumColumns();
         long turns = deterministic ? blocks * CHUNKS : 0;
         Tensor workspace = gpu.empty(statistics + sum + turns);
         long statisticsAt = workspace.data_ptr().address();

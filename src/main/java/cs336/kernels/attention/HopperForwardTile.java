@@ -15,7 +15,7 @@ import java.util.stream.Stream;
  * ones with split keys keep all multiprocessors occupied, and clusters do so if there are very few. The estimate uses
  * times fitted to those that {@code HopperForwardTileSearch}, among the tests, measured on an H200.
  *
- * @param dimension columns of the kernel: 16, 32, 64 or 128
+ * @param dimension columns of the kernel: 16, 32, 64, 80 or 128
  * @param consumers warpgroups that compute
  * @param splitKeys whether the consumers share the same queries, and each processes a fraction of the blocks of keys
  * @param cluster blocks per cluster; they split the keys of a tile in the same way. 1 unless {@code splitKeys}
@@ -59,6 +59,12 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
                     split(64, 3, 2, 3, 3.1, 0.129, 0.129),
                     split(64, 3, 4, 3, 4.6, 0.061, 0.065),
                     split(64, 3, 8, 3, 7.5, 0.032, 0.036),
+                    separate(80, 3, 64, 4, 2.9, 0.72),
+                    separate(80, 2, 128, 2, 3.4, 1.05),
+                    split(80, 2, 1, 2, 2.5, 0.29, 0.38),
+                    split(80, 2, 2, 2, 3.4, 0.165, 0.20),
+                    split(80, 2, 4, 2, 5.7, 0.086, 0.094),
+                    split(80, 2, 8, 2, 9.7, 0.043, 0.049),
                     separate(128, 3, 64, 4, 3.2, 0.889),
                     separate(128, 2, 128, 2, 3.7, 1.24),
                     split(128, 2, 1, 2, 2.7, 0.336, 0.476),
@@ -103,7 +109,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
     public static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
         TimedForwardTile best = null;
         double shortest = Double.POSITIVE_INFINITY;
-        for (TimedForwardTile timed : TILES.get(HeadWidths.of(d, HeadWidths.HOPPER))) {
+        for (TimedForwardTile timed : TILES.get(HeadWidths.of(d))) {
             double time = timed.time(heads, queries, keys, causal, multiprocessors);
             if (time < shortest) {
                 best = timed;
@@ -115,7 +121,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
 
     /** Returns all tiles that {@link #of} can select. */
     public static List<HopperForwardTile> all() {
-        return HeadWidths.HOPPER.stream()
+        return HeadWidths.ALL.stream()
                 .flatMap(dimension -> TILES.get(dimension).stream())
                 .map(TimedForwardTile::tile)
                 .toList();
@@ -150,7 +156,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
-        int rowBytes = Math.max(dimension, BOX_COLUMNS) * ELEMENT_BYTES;
+        int rowBytes = (dimension + BOX_COLUMNS - 1) / BOX_COLUMNS * BOX_COLUMNS * ELEMENT_BYTES;
         int keyBlocks = stages * (splitKeys ? consumers : 1);
         int partials = splitKeys ? (consumers - 1) * (dimension / 2 + STATISTICS) * WARPGROUP * Float.BYTES : 0;
         int barriers = 2 * Q_BUFFERS + 4 * keyBlocks + 2;

@@ -114,7 +114,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
     AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal, Map<MmaKernel, MmaTile> tiles) {
         requireSupported(q);
         try (var scope = MemoryScope.open()) {
-            int width = HeadWidths.of(q.size(LAST), HeadWidths.MMA);
+            int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
             HeadRows keys = HeadRows.of(k, width);
             HeadRows values = HeadRows.of(v, width);
@@ -160,7 +160,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
             Map<MmaKernel, MmaTile> tiles) {
         requireSupported(q);
         try (var scope = MemoryScope.open()) {
-            int width = HeadWidths.of(q.size(LAST), HeadWidths.MMA);
+            int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
             HeadRows keys = HeadRows.of(k, width);
             HeadRows values = HeadRows.of(v, width);

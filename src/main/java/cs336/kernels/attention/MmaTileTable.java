@@ -178,7 +178,7 @@ public final class MmaTileTable {
         for (DType type : TensorChecks.KERNEL_TYPES) {
             for (int products : type == DType.FLOAT32 ? new int[] {1, 3} : new int[] {1}) {
                 for (MmaKernel kernel : MmaKernel.values()) {
-                    HeadWidths.MMA.forEach(width -> layouts(architecture, kernel, type, products, width)
+                    HeadWidths.ALL.forEach(width -> layouts(architecture, kernel, type, products, width)
                             .forEach(layout -> all.add(
                                     tile(kernel, type, products, width, layout).fitting(architecture))));
                 }

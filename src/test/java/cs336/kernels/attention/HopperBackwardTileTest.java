@@ -1,7 +1,6 @@
 package cs336.kernels.attention;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
@@ -29,19 +28,6 @@ class HopperBackwardTileTest {
     void fewLongTilesAreSplitAndManyAreNot(int d, int heads, int length, int split) {
         HopperBackwardTile tile = HopperBackwardTile.of(d, heads, length, length, true, MULTIPROCESSORS);
         assertEquals(new HopperBackwardTile(d, split), tile);
-    }
-
-    @ParameterizedTest
-    @CsvSource({"1, 16", "16, 16", "24, 32", "40, 64", "64, 64", "96, 128", "128, 128"})
-    void rowsTakeTheNextWiderKernel(int d, int width) {
-        assertEquals(width, HeadWidths.of(d, HeadWidths.HOPPER));
-    }
-
-    @Test
-    void rowsOfMoreThan128AreRejected() {
-        String message = assertThrows(IllegalArgumentException.class, () -> HeadWidths.of(136, HeadWidths.HOPPER))
-                .getMessage();
-        assertEquals("d must be at most 128, not 136", message);
     }
 
     @Test

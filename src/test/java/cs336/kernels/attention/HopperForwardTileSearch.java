@@ -64,7 +64,7 @@ public final class HopperForwardTileSearch {
             var selected = HopperForwardTile.of(
                     d, heads, tokens, tokens, true, Gpu.of(x[0]).multiprocessors());
             for (HopperForwardTile tile : HopperForwardTile.all()) {
-                if (tile.dimension() == HeadWidths.of(d, HeadWidths.HOPPER)) {
+                if (tile.dimension() == HeadWidths.of(d)) {
                     double ms =
                             LaunchTimes.medianMs(device, () -> HopperFlashForward.run(tile, x[0], x[1], x[2], true));
                     System.out.printf(

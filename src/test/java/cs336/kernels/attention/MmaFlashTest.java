@@ -17,7 +17,6 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Tests of {@link MmaFlash} that need no GPU. */
@@ -31,12 +30,6 @@ class MmaFlashTest {
                     () -> FlashAttention.apply(x, x, x, false, new MmaFlash(MmaFlash.Fp32Gemm.TF32)));
             assertEquals("q must be on a CUDA device for these kernels, not on cpu", thrown.getMessage());
         }
-    }
-
-    @ParameterizedTest
-    @CsvSource({"1, 16", "16, 16", "17, 32", "64, 64", "72, 80", "80, 80", "88, 128", "128, 128"})
-    void rowsArePaddedToTheNextWidth(long d, int width) {
-        assertEquals(width, HeadWidths.of(d, HeadWidths.MMA));
     }
 
     @ParameterizedTest
