@@ -169,11 +169,10 @@ final class Lowering {
         if (sum == null) {
             return false;
         }
-        if (mean) {
-            long count = x.layout().elements() / out.layout().elements();
-            return emit(out, DIV, withShape(reduceWide(sum, x), sum, out.shape()), constant(count));
-        }
-        return operations.add(Operation.of(sum, List.of(x), out));
+        ProgramValue total = mean ? newValue(like(wideType(x.dtype()), out.layout())) : out;
+        operations.add(Operation.of(sum, List.of(x), total));
+        long count = x.layout().elements() / out.layout().elements();
+        return !mean || emit(out, DIV, new View(total), constant(count));
     }
 
     private boolean softmax(ProgramValue out, View x, Argument dim, boolean log) {
@@ -385,19 +384,6 @@ final class Lowering {
         ProgramValue out = newValue(new Layout(wideType(x.dtype()), shape, strides, 0, false));
         operations.add(Operation.of(reduction, List.of(x), out));
         return new View(out);
-    }
-
-    /** Returns a result with its reduced dimensions, or without them if the shape does not have them. */
-    private static View withShape(View result, ReductionOperator reduction, long[] shape) {
-        Layout layout = result.layout();
-        if (layout.shape().length == shape.length) {
-            return result;
-        }
-        long[] strides = IntStream.range(0, layout.shape().length)
-                .filter(dim -> !reduction.dims().contains(dim))
-                .mapToLong(dim -> layout.strides()[dim])
-                .toArray();
-        return new View(result.value(), new Layout(layout.dtype(), shape, strides, layout.offset(), false));
     }
 
     /** Appends a function with a result in fp32 or fp64. */
