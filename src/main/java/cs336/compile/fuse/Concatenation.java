@@ -45,11 +45,6 @@ record Concatenation(int dim) implements Operator {
     }
 
     @Override
-    public String name() {
-        return "cat";
-    }
-
-    @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         return List.of(
                 torch.cat(new TensorVector(operation.reads().stream().map(read).toArray(Tensor[]::new)), dim));
@@ -57,6 +52,6 @@ record Concatenation(int dim) implements Operator {
 
     @Override
     public String toString() {
-        return name() + "[" + dim + "]";
+        return "cat[" + dim + "]";
     }
 }

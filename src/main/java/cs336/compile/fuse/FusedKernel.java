@@ -80,11 +80,6 @@ final class FusedKernel implements Operator {
     }
 
     @Override
-    public String name() {
-        return "fused";
-    }
-
-    @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Tensor[] in = operation.reads().stream().map(read).toArray(Tensor[]::new);
         return Arrays.asList(device.isCuda() ? launch(in) : runMembers(in));

@@ -38,11 +38,6 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
     }
 
     @Override
-    public String name() {
-        return function.name().toLowerCase(Locale.ROOT);
-    }
-
-    @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Layout out = operation.output().layout();
         DType compute = computeType(operation);
@@ -97,6 +92,6 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
 
     @Override
     public String toString() {
-        return name();
+        return function.name().toLowerCase(Locale.ROOT);
     }
 }

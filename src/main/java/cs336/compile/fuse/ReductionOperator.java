@@ -30,11 +30,6 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) 
     }
 
     @Override
-    public String name() {
-        return kind.name().toLowerCase(Locale.ROOT);
-    }
-
-    @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Layout out = operation.output().layout();
         DType compute = PointwiseOperator.computeType(operation);
@@ -84,6 +79,6 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) 
 
     @Override
     public String toString() {
-        return name() + dims;
+        return kind.name().toLowerCase(Locale.ROOT) + dims;
     }
 }

@@ -9,17 +9,12 @@ import org.bytedeco.pytorch.Tensor;
 /** An operator that is implemented in Java. */
 public record CallInJava(JavaOperator function) implements Operator {
     @Override
-    public String name() {
-        return function.name();
-    }
-
-    @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         return List.of(function.compute(operation.reads().stream().map(read).toArray(Tensor[]::new)));
     }
 
     @Override
     public String toString() {
-        return name();
+        return function.name();
     }
 }

@@ -5,11 +5,8 @@ import java.util.List;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
-/** A function that operations of a program compute. */
+/** A function that operations of a program compute. Its text is its name in printed programs. */
 public interface Operator {
-    /** Returns the name in printed programs. */
-    String name();
-
     /** Returns whether the operation writes to the storage of its argument i. */
     default boolean writes(int i) {
         return false;

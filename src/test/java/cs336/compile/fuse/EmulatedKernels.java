@@ -72,11 +72,6 @@ final class EmulatedKernels {
         }
 
         @Override
-        public String name() {
-            return kernel.name();
-        }
-
-        @Override
         public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
             List<Tensor> in = operation.reads().stream().map(read).toList();
             List<Tensor> out = List.of(kernel.runMembers(in.toArray(new Tensor[0])));

@@ -35,7 +35,7 @@ class GemmMergingTest extends ScopedTest {
     private static long count(Program program, String operator) {
         return program.operations().stream()
                 .map(Operation::operator)
-                .filter(op -> op.name().replaceFirst("^aten::", "").equals(operator))
+                .filter(op -> op.toString().replaceFirst("\\[.*", "").equals(operator))
                 .count();
     }
 
