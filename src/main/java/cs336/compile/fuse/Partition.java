@@ -62,9 +62,7 @@ public record Partition(Program forward, Program backward) {
         private final Map<ProgramValue, Operation> producers = new HashMap<>();
         private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
         private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
-        private final List<int[]> edges = new ArrayList<>(); // from, to; edge i ^ 1 is the reverse of edge i
-        private final List<Long> capacities = new ArrayList<>();
-        private final Map<Integer, List<Integer>> outgoing = new HashMap<>();
+        private final Map<Integer, Map<Integer, Long>> capacities = new HashMap<>(); // free ones, by start and end
 
         Cut(Program joint, int inputs, int outputs) {
             this.joint = joint;
@@ -188,12 +186,8 @@ public record Partition(Program forward, Program backward) {
         }
 
         private void connect(int from, int to, long capacity) {
-            outgoing.computeIfAbsent(from, v -> new ArrayList<>()).add(edges.size());
-            edges.add(new int[] {from, to});
-            capacities.add(capacity);
-            outgoing.computeIfAbsent(to, v -> new ArrayList<>()).add(edges.size());
-            edges.add(new int[] {to, from});
-            capacities.add(0L);
+            capacities.computeIfAbsent(from, v -> new HashMap<>()).put(to, capacity);
+            capacities.computeIfAbsent(to, v -> new HashMap<>()).put(from, 0L);
         }
 
         /**
@@ -202,37 +196,34 @@ public record Partition(Program forward, Program backward) {
          * @return the vertices that edges with free capacity still lead to
          */
         private Set<Integer> saturate() {
-            Map<Integer, Integer> cameBy = search();
-            while (cameBy.containsKey(SINK)) {
+            Map<Integer, Integer> predecessors = search();
+            while (predecessors.containsKey(SINK)) {
                 long flow = INFINITE;
-                for (int v = SINK; v != SOURCE; v = edges.get(cameBy.get(v))[0]) {
-                    flow = Math.min(flow, capacities.get(cameBy.get(v)));
+                for (int v = SINK; v != SOURCE; v = predecessors.get(v)) {
+                    flow = Math.min(flow, capacities.get(predecessors.get(v)).get(v));
                 }
-                for (int v = SINK; v != SOURCE; v = edges.get(cameBy.get(v))[0]) {
-                    int edge = cameBy.get(v);
-                    capacities.set(edge, capacities.get(edge) - flow);
-                    capacities.set(edge ^ 1, capacities.get(edge ^ 1) + flow);
+                for (int v = SINK; v != SOURCE; v = predecessors.get(v)) {
+                    capacities.get(predecessors.get(v)).merge(v, -flow, Long::sum);
+                    capacities.get(v).merge(predecessors.get(v), flow, Long::sum);
                 }
-                cameBy = search();
+                predecessors = search();
             }
-            return cameBy.keySet();
+            return predecessors.keySet();
         }
 
-        /** Returns the last edge of a shortest path to each vertex that is reached, at most until the sink is. */
+        /** Returns the predecessor of each vertex on a shortest path to it, at most until the sink is reached. */
         private Map<Integer, Integer> search() {
-            Map<Integer, Integer> cameBy = new HashMap<>();
+            Map<Integer, Integer> predecessors = new HashMap<>();
             var open = new ArrayDeque<Integer>(List.of(SOURCE));
-            while (!open.isEmpty() && !cameBy.containsKey(SINK)) {
+            while (!open.isEmpty() && !predecessors.containsKey(SINK)) {
                 int vertex = open.poll();
-                for (int edge : outgoing.getOrDefault(vertex, List.of())) {
-                    int next = edges.get(edge)[1];
-                    if (capacities.get(edge) > 0 && next != SOURCE && !cameBy.containsKey(next)) {
-                        cameBy.put(next, edge);
+                capacities.getOrDefault(vertex, Map.of()).forEach((next, capacity) -> {
+                    if (capacity > 0 && next != SOURCE && predecessors.putIfAbsent(next, vertex) == null) {
                         open.add(next);
                     }
-                }
+                });
             }
-            return cameBy;
+            return predecessors;
         }
     }
 }
