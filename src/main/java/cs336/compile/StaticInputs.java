@@ -4,7 +4,6 @@ import cs336.compile.program.Layout;
 import cs336.torch.MemoryScope;
 import java.util.Arrays;
 import java.util.List;
-import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -44,8 +43,7 @@ final class StaticInputs implements AutoCloseable {
         for (int i = 0; i < inputs.length; i++) {
             if (inputs[i].is_alias_of(first)) {
                 Layout like = Layout.of(inputs[i]);
-                Tensor tensor =
-                        torch.as_strided(memory, like.shape(), like.strides(), new LongOptional(like.offset() - begin));
+                Tensor tensor = like.withOffset(like.offset() - begin).view(memory);
                 tensors[i] = MemoryScope.keep(like.conjugated() ? tensor.conj() : tensor);
             }
         }

@@ -24,7 +24,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
-import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -447,7 +446,7 @@ final class AttentionFusion {
 
     private Tensor example(Layout layout) {
         Tensor storage = torch.zeros(new long[] {layout.end()}, device.options(layout.dtype()));
-        return torch.as_strided(storage, layout.shape(), layout.strides(), new LongOptional(layout.offset()));
+        return layout.view(storage);
     }
 
     /** Makes the readers of an operation's result read another tensor, with dimensions for B and H. */

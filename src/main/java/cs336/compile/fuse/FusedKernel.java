@@ -3,6 +3,7 @@ package cs336.compile.fuse;
 import cs336.compile.fuse.KernelEmitter.EmittedKernel;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
+import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
@@ -22,9 +23,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import java.util.stream.Stream;
-import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /** An operator that computes a group of pointwise operations and reductions in one kernel. */
 final class FusedKernel implements Operator {
@@ -112,8 +111,8 @@ final class FusedKernel implements Operator {
         }
         List<Tensor> partials = new ArrayList<>();
         for (DType dtype : kernel.partials()) {
-            long[] shape = {kernel.parts(), group.columns()};
-            partials.add(torch.empty_strided(shape, new long[] {group.columns(), 1}, device.options(dtype)));
+            Layout layout = Layout.contiguous(dtype, kernel.parts(), group.columns());
+            partials.add(layout.empty(device));
         }
         List<Object> sums = new ArrayList<>(partials);
         kernel.sums().forEach(i -> sums.add(out[i]));
@@ -145,10 +144,7 @@ final class FusedKernel implements Operator {
     }
 
     private Tensor[] emptyOutputs() {
-        return outputs.stream()
-                .map(ProgramValue::layout)
-                .map(out -> torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype())))
-                .toArray(Tensor[]::new);
+        return outputs.stream().map(value -> value.layout().empty(device)).toArray(Tensor[]::new);
     }
 
     /**
@@ -173,10 +169,9 @@ final class FusedKernel implements Operator {
         }
         long perAccess = Math.max(1, KernelEmitter.ACCESS_BYTES / bytes);
         long start = (before + perAccess - 1) / perAccess * perAccess;
-        Tensor copy = torch.empty_strided(new long[] {start + after}, new long[] {1}, tensor.options());
-        var first = new LongOptional(tensor.storage_offset() - before);
-        copy.narrow(0, start - before, before + after)
-                .copy_(torch.as_strided(tensor, new long[] {before + after}, new long[] {1}, first));
+        Tensor copy = Layout.contiguous(input.dtype(), start + after).empty(device);
+        Layout read = Layout.contiguous(input.dtype(), before + after).withOffset(tensor.storage_offset() - before);
+        copy.narrow(0, start - before, before + after).copy_(read.view(tensor));
         return copy.narrow(0, start, after);
     }
 

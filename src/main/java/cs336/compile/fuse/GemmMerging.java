@@ -20,9 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /**
  * The pass that runs matrix multiplications with a common operand as one, such as those of queries, keys and values:
@@ -341,10 +339,8 @@ final class GemmMerging {
         String name = ordered.stream().map(View::value).map(Object::toString).collect(Collectors.joining(" & "));
         var whole = new ProgramValue(size++, name, layout);
         Tensor tensor = constants.get(first.value());
-        constants.put(
-                whole,
-                MemoryScope.keep(torch.as_strided(
-                        tensor, layout.shape(), layout.strides(), new LongOptional(tensor.storage_offset()))));
+        Tensor all = layout.withOffset(tensor.storage_offset()).view(tensor);
+        constants.put(whole, MemoryScope.keep(all));
         return new AdjacentMatrices(new View(whole, layout), ordered);
     }
 

@@ -45,7 +45,7 @@ record PointwiseOperator(PointwiseFunction function, Device device) implements O
                 .map(argument -> argument instanceof View view ? read.apply(view) : scalar(argument))
                 .map(tensor -> tensor.to(compute.scalarType()))
                 .toArray(Tensor[]::new);
-        Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
+        Tensor result = out.empty(device);
         if (function == PointwiseFunction.INDEX) {
             result.copy_(torch.arange(new Scalar(out.shape()[out.shape().length - 1]), device.options(out.dtype())));
         } else {

@@ -13,7 +13,6 @@ import java.util.Locale;
 import java.util.function.Function;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /**
  * An operator that reduces dimensions of its argument. It accumulates in fp32, or in fp64 for fp64, and rounds the
@@ -37,7 +36,7 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) 
         long[] reduced = dims.stream().mapToLong(Integer::longValue).toArray();
         Tensor value =
                 kind == ReductionKind.SUM ? in.sum(reduced, true, new ScalarTypeOptional()) : in.amax(reduced, true);
-        Tensor result = torch.empty_strided(out.shape(), out.strides(), device.options(out.dtype()));
+        Tensor result = out.empty(device);
         result.copy_(value.reshape(out.shape()));
         return List.of(result);
     }

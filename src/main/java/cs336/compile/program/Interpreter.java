@@ -17,7 +17,6 @@ import java.util.Map;
 import org.bytedeco.pytorch.AutoDispatchBelowADInplaceOrView;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
-import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -282,7 +281,8 @@ public final class Interpreter {
         boolean fromComplex = have.dtype() == DType.COMPLEX64;
         boolean toComplex = want.dtype() == DType.COMPLEX64;
         if (fromComplex && toComplex) {
-            Tensor strided = strided(tensor, want, tensor.storage_offset() + want.offset() - have.offset());
+            Tensor strided = want.withOffset(tensor.storage_offset() + want.offset() - have.offset())
+                    .view(tensor);
             return want.conjugated() == have.conjugated() ? strided : strided.conj();
         }
         // The offset counts elements of the view's dtype.
@@ -291,13 +291,10 @@ public final class Interpreter {
                 : tensor.storage_offset() - have.offset();
         Tensor reals = fromComplex ? torch.view_as_real(tensor) : tensor;
         if (!toComplex) {
-            return strided(reals, want, start + want.offset());
+            return want.withOffset(start + want.offset()).view(reals);
         }
-        Tensor complex = torch.view_as_complex(strided(reals, want.asReal(), start + COMPLEX * want.offset()));
+        Tensor complex = torch.view_as_complex(
+                want.asReal().withOffset(start + COMPLEX * want.offset()).view(reals));
         return want.conjugated() ? complex.conj() : complex;
-    }
-
-    private static Tensor strided(Tensor tensor, Layout layout, long offset) {
-        return torch.as_strided(tensor, layout.shape(), layout.strides(), new LongOptional(offset));
     }
 }

@@ -1,10 +1,13 @@
 package cs336.compile.program;
 
 import cs336.torch.DType;
+import cs336.torch.Device;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.stream.LongStream;
+import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 
 /**
  * The layout of a tensor in its storage: element (i₀, i₁, …) is at offset + Σ iₖ · strides[k].
@@ -32,6 +35,16 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
             stride *= Math.max(1, shape[i]);
         }
         return new Layout(dtype, shape, strides, 0, false);
+    }
+
+    /** Returns an uninitialized tensor with this dtype, shape and strides in a storage of its own. */
+    public Tensor empty(Device device) {
+        return torch.empty_strided(shape, strides, device.options(dtype));
+    }
+
+    /** Returns the tensor with this layout, not conjugated, in the storage of a tensor of the same dtype. */
+    public Tensor view(Tensor memory) {
+        return torch.as_strided(memory, shape, strides, new LongOptional(offset));
     }
 
     /** Returns the layout of a complex tensor's real and imaginary parts, which are its new last dimension. */

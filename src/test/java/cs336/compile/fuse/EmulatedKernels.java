@@ -21,7 +21,6 @@ import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 
 /** Generated kernels on an {@link EmulatedGpu}, next to what the operations compute that they fuse. */
 final class EmulatedKernels {
@@ -41,7 +40,7 @@ final class EmulatedKernels {
     private void add(FusedKernel kernel, EmittedKernel form, List<Tensor> in, List<Tensor> expected) {
         List<byte[]> results = new ArrayList<>();
         for (int i = 0; i < expected.size(); i++) {
-            try (Tensor stored = empty(kernel.outputs().get(i).layout())) {
+            try (Tensor stored = kernel.outputs().get(i).layout().empty(Device.cpu())) {
                 results.add(bytes(stored.copy_(expected.get(i))));
             }
         }
@@ -147,13 +146,8 @@ final class EmulatedKernels {
         return CudaType.of(value.layout().dtype());
     }
 
-    private static Tensor empty(Layout layout) {
-        return torch.empty_strided(
-                layout.shape(), layout.strides(), Device.cpu().options(layout.dtype()));
-    }
-
     private static Tensor tensor(Layout layout, byte[] bytes) {
-        Tensor tensor = empty(layout);
+        Tensor tensor = layout.empty(Device.cpu());
         EmulatedGpu.write(tensor, bytes);
         return tensor;
     }
