@@ -19,6 +19,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
@@ -172,7 +173,7 @@ final class AttentionFusion {
                 return false;
             }
             q = scaled.throughCopy(mul.output().layout(), mul.view(0));
-            k = transposed(operand(gemm, 1));
+            k = operand(gemm, 1).transposed();
             scale = mul.arguments().get(1).number();
             return q != null && scale == 1 / Math.sqrt(last(q)) && q.dtype().isFloatingPoint() && last(k) == last(q);
         }
@@ -185,7 +186,7 @@ final class AttentionFusion {
             for (Operation use : uses) {
                 if (is(use, "bmm") && isMatrix(use.view(0)) && output == null) {
                     output = use;
-                } else if (is(use, "bmm") && isMatrix(transposed(use.view(0))) && gradV == null) {
+                } else if (is(use, "bmm") && isMatrix(use.view(0).transposed()) && gradV == null) {
                     gradV = use;
                 } else if (is(use, "_softmax_backward_data") && gradS == null) {
                     gradS = use;
@@ -210,7 +211,7 @@ final class AttentionFusion {
             }
             dO = operand(gradP, 0);
             boolean isGradP = usedOnlyBy(dP.value(), gradS)
-                    && same(v, transposed(operand(gradP, 1)))
+                    && same(v, operand(gradP, 1).transposed())
                     && (gradV == null || same(dO, operand(gradV, 1)));
             if (!isGradP) {
                 return false;
@@ -227,7 +228,7 @@ final class AttentionFusion {
                         return false;
                     }
                 } else if (is(use, "bmm") && isMatrix(use.view(1)) && gradK == null) {
-                    View operand = transposed(operand(use, 0));
+                    View operand = operand(use, 0).transposed();
                     if (!same(scaledQ, operand)) {
                         return false;
                     }
@@ -241,18 +242,14 @@ final class AttentionFusion {
 
         /** Returns whether nothing overwrites the operands and results. */
         private boolean areStable() {
-            boolean stable = true;
-            for (View operand : Arrays.asList(q, k, v, dO)) {
-                stable &= operand == null || !overwritten.contains(operand.value());
-            }
-            for (Operation result : Arrays.asList(output, gradV, gradK, scaledGradQ)) {
-                stable &= result == null || isReplaceable(result.output());
-            }
-            return stable;
-        }
-
-        private boolean isReplaceable(ProgramValue result) {
-            return !overwritten.contains(result) && result.layout().isContiguous();
+            return Stream.of(q, k, v, dO)
+                            .filter(Objects::nonNull)
+                            .noneMatch(operand -> overwritten.contains(operand.value()))
+                    && Stream.of(output, gradV, gradK, scaledGradQ)
+                            .filter(Objects::nonNull)
+                            .map(Operation::output)
+                            .allMatch(result -> !overwritten.contains(result)
+                                    && result.layout().isContiguous());
         }
 
         private void emit() {
@@ -275,7 +272,7 @@ final class AttentionFusion {
             first = gradV == null ? first : Math.min(first, producers.get(gradV.output()));
             List<View> gradients = call(first, found.get().backward(), inputs);
             move(scaledGradQ, gradients.get(0));
-            move(gradK, transposed(gradients.get(1)));
+            move(gradK, gradients.get(1).transposed());
             move(gradV, gradients.get(2));
         }
 
@@ -372,9 +369,7 @@ final class AttentionFusion {
     /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
     private View beforeCasts(View view) {
         Operation copy = producer(view);
-        boolean isCast = isCopy(copy)
-                && isWhole(view, view.shape())
-                && isWhole(copy.input(), copy.input().shape());
+        boolean isCast = isCopy(copy) && isWhole(view) && isWhole(copy.input());
         return isCast ? beforeCasts(copy.input()) : view;
     }
 
@@ -386,9 +381,7 @@ final class AttentionFusion {
         }
         for (int i : readers.getOrDefault(value, Set.of())) {
             Operation reader = program.operations().get(i);
-            boolean isCast = isCopy(reader)
-                    && reader.output().layout().isContiguous()
-                    && isWhole(reader.input(), reader.input().shape());
+            boolean isCast = isCopy(reader) && reader.output().layout().isContiguous() && isWhole(reader.input());
             if (isCast) {
                 uses.addAll(uses(reader.output()));
             } else {
@@ -495,17 +488,16 @@ final class AttentionFusion {
         return shape[shape.length - 1];
     }
 
-    /** Returns whether a view reads all elements of a value in their order in memory, in a shape. */
+    /** Returns whether a view reads all elements of a contiguous value in their order. */
+    private static boolean isWhole(View view) {
+        return view.readsAll()
+                && view.value().layout().isContiguous()
+                && view.layout().offset() == 0;
+    }
+
+    /** Returns whether a whole view has a shape, with its leading dimensions merged or not. */
     private static boolean isWhole(View view, long[] shape) {
-        Layout layout = view.layout();
-        Layout ofValue = view.value().layout();
-        return (Arrays.equals(layout.shape(), shape) || isMerged(layout.shape(), shape))
-                && layout.isContiguous()
-                && ofValue.isContiguous()
-                && layout.offset() == 0
-                && ofValue.offset() == 0
-                && layout.dtype() == ofValue.dtype()
-                && layout.elements() == ofValue.elements();
+        return isWhole(view) && (Arrays.equals(view.shape(), shape) || isMerged(view.shape(), shape));
     }
 
     /** Returns whether a shape is [N, rows, columns] of a shape [B, H, rows, columns]. */
@@ -516,13 +508,6 @@ final class AttentionFusion {
                 && shape[1] == of[rank - 2]
                 && shape[2] == of[rank - 1]
                 && shape[0] * shape[1] * shape[2] == Arrays.stream(of).reduce(1, (a, b) -> a * b);
-    }
-
-    private static View transposed(View view) {
-        int rank = view.shape().length;
-        int[] order = new int[rank];
-        Arrays.setAll(order, i -> i < rank - 2 ? i : 2 * rank - 3 - i);
-        return new View(view.value(), view.layout().permuted(order));
     }
 
     private static boolean same(View a, View b) {

@@ -97,7 +97,7 @@ final class GemmMerging {
     static List<List<ProgramValue>> weightsOfCommonInputs(Program program) {
         return withCommon(program, LEFT, RIGHT).values().stream()
                 .map(gemms -> gemms.stream()
-                        .map(gemm -> transposed(operand(gemm, RIGHT)).value())
+                        .map(gemm -> operand(gemm, RIGHT).value())
                         .distinct()
                         .toList())
                 .filter(values -> values.size() > 1)
@@ -153,7 +153,7 @@ final class GemmMerging {
     private static Map<View, List<Operation>> withCommon(Program program, int common, int other) {
         Map<View, List<Operation>> sets = new LinkedHashMap<>();
         for (Operation operation : program.operations()) {
-            if (isGemm(operation) && isMatrix(transposed(operand(operation, other)))) {
+            if (isGemm(operation) && isMatrix(operand(operation, other).transposed())) {
                 sets.computeIfAbsent(operand(operation, common), view -> new ArrayList<>())
                         .add(operation);
             }
@@ -162,22 +162,9 @@ final class GemmMerging {
         return sets;
     }
 
-    private static View transposed(View view) {
-        return new View(view.value(), view.layout().permuted(new int[] {1, 0}));
-    }
-
     /** Returns whether a view is all of a value, as a row-major matrix. */
     private static boolean isMatrix(View view) {
-        Layout all = view.value().layout();
-        Layout layout = view.layout();
-        return layout.strides()[1] == 1
-                && layout.strides()[0] == layout.shape()[1]
-                && layout.elements() == all.elements()
-                && layout.elements() > 0
-                && layout.offset() == all.offset()
-                && layout.dtype() == all.dtype()
-                && !layout.conjugated()
-                && all.isDense();
+        return view.readsAll() && view.layout().elements() > 0;
     }
 
     // ---- merging
@@ -186,7 +173,7 @@ final class GemmMerging {
     private void merge(List<Operation> gemms, int common) {
         boolean isLeft = common == LEFT;
         List<View> others = gemms.stream()
-                .map(gemm -> transposed(operand(gemm, 1 - common)))
+                .map(gemm -> operand(gemm, 1 - common).transposed())
                 .toList();
         boolean areMergeable = gemms.stream()
                 .allMatch(gemm -> !replacements.containsKey(gemm) && (isLeft ? isColumnBlock(gemm) : isAligned(gemm)));
@@ -195,7 +182,7 @@ final class GemmMerging {
             return;
         }
         View x = operand(gemms.get(0), common);
-        View whole = transposed(all.whole);
+        View whole = all.whole.transposed();
         ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
         List<View> results = inOrder(gemms, others, all.parts).stream()
                 .map(gemm -> new View(gemm.output()))
@@ -266,10 +253,8 @@ final class GemmMerging {
             boolean isOnlyTerm = producer != null
                     && !returned.contains(value)
                     && reads.get(value).size() == 1;
-            boolean isWhole = value.layout().isContiguous()
-                    && term.layout().isContiguous()
-                    && term.layout().elements() == value.layout().elements()
-                    && Arrays.equals(term.shape(), sum.output().shape());
+            boolean isWhole =
+                    term.readsAll() && Arrays.equals(term.shape(), sum.output().shape());
             if (!isOnlyTerm || !isWhole) {
                 return false;
             }

@@ -36,6 +36,25 @@ public sealed interface Argument {
             return layout.equals(value.layout());
         }
 
+        /** Returns whether the view reads all elements of the value in their order in memory, in any shape. */
+        public boolean readsAll() {
+            Layout all = value.layout();
+            return layout.isContiguous()
+                    && all.isDense()
+                    && layout.offset() == all.offset()
+                    && layout.dtype() == all.dtype()
+                    && layout.elements() == all.elements()
+                    && !layout.conjugated();
+        }
+
+        /** Returns the view with its last two dimensions exchanged. */
+        public View transposed() {
+            int rank = shape().length;
+            int[] order = new int[rank];
+            Arrays.setAll(order, i -> i < rank - 2 ? i : 2 * rank - 3 - i);
+            return new View(value, layout.permuted(order));
+        }
+
         /**
          * Returns the view of a source that reads the same elements as this view of its copy.
          *
