@@ -19,7 +19,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /**
  * The pass that rewrites PyTorch's operators as {@link PointwiseOperator} and {@link ReductionOperator} operations,
@@ -81,13 +83,13 @@ final class Lowering {
         return switch (name) {
             case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
             case "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "where.self" -> emitNamed(out, name, in);
-            case "maximum", "minimum" -> emitNamed(out, name, promoted(out, in));
+            case "maximum", "minimum" -> arePromotedExactly(in) && emitNamed(out, name, in);
             case "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "eq.Scalar", "ne.Scalar" ->
-                emitNamed(out, name, promoted(out, in));
+                arePromotedExactly(in) && emitNamed(out, name, in);
             case "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "eq.Tensor", "ne.Tensor" ->
-                emitNamed(out, name, promoted(out, in));
+                arePromotedExactly(in) && emitNamed(out, name, in);
             case "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar" ->
-                isFloating && emitNamed(out, name, promoted(out, in));
+                isFloating && arePromotedExactly(in) && emitNamed(out, name, in);
             case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> isFloating && addition(out, name, in);
             case "reciprocal" -> emit(out, DIV, constant(1), in.get(0));
             case "relu" -> emit(out, MAXIMUM, in.get(0), constant(0));
@@ -116,9 +118,11 @@ final class Lowering {
 
     private boolean addition(ProgramValue out, String name, List<Argument> in) {
         double alpha = in.get(2).number();
-        List<Argument> terms = promoted(out, in.subList(0, 2));
-        Argument scaled = alpha == 1 ? terms.get(1) : wide(out.layout(), MUL, terms.get(1), constant(alpha));
-        return emitNamed(out, name, List.of(terms.get(0), scaled));
+        if (!arePromotedExactly(in.subList(0, 2))) {
+            return false;
+        }
+        Argument scaled = alpha == 1 ? in.get(1) : wide(out.layout(), MUL, in.get(1), constant(alpha));
+        return emitNamed(out, name, List.of(in.get(0), scaled));
     }
 
     private View onePlusExpOfMinus(Argument x, Layout like) {
@@ -403,27 +407,23 @@ final class Lowering {
         return emit(out, PointwiseFunction.valueOf(function), arguments.toArray(Argument[]::new));
     }
 
-    /** Appends casts of two operands to their common dtype where PyTorch's own casts change the result. */
-    private List<Argument> promoted(ProgramValue out, List<Argument> operands) {
-        boolean haveOneType = operands.stream().allMatch(View.class::isInstance)
-                && ((View) operands.get(0)).dtype() == ((View) operands.get(1)).dtype();
-        if (haveOneType) {
-            return operands;
+    /**
+     * Returns whether a computation in fp32, fp64 or int64 reads the same numbers as PyTorch, which casts operands to a
+     * common dtype. A tensor without dimensions has less influence on this dtype than others, and integers wrap around.
+     */
+    private static boolean arePromotedExactly(List<Argument> operands) {
+        List<View> views =
+                operands.stream().flatMap(operand -> operand.tensors().stream()).toList();
+        Set<DType> dtypes = views.stream().map(View::dtype).collect(Collectors.toSet());
+        if (dtypes.size() == 1) {
+            boolean haveNumber = views.size() < operands.size();
+            return !haveNumber || !dtypes.contains(DType.INT32) && !dtypes.contains(DType.UINT8);
         }
-        DType common = TypePromotion.common(operands.get(0), operands.get(1));
-        if (out.dtype().isFloatingPoint() && !common.isFloatingPoint()) {
-            return operands; // a quotient of integers
-        }
-        List<Argument> promoted = new ArrayList<>();
-        for (Argument operand : operands) {
-            if (operand instanceof View view) {
-                boolean changes = TypePromotion.changes(view.dtype(), common);
-                promoted.add(changes ? pointwise(Layout.contiguous(common, view.shape()), CAST, view) : view);
-            } else {
-                promoted.add(TypePromotion.inRange((Constant) operand, common));
-            }
-        }
-        return promoted;
+        boolean isWide = Stream.of(DType.FLOAT32, DType.FLOAT64, DType.BOOL).anyMatch(dtypes::contains)
+                || dtypes.stream().noneMatch(DType::isFloatingPoint);
+        long ranks =
+                views.stream().map(view -> view.shape().length > 0).distinct().count();
+        return isWide && ranks == 1;
     }
 
     /** Appends a function, and returns true as the result of a rule. */
