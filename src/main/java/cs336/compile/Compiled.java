@@ -13,14 +13,13 @@ import cs336.torch.OperatorInterceptor;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
@@ -68,28 +67,29 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
+    /** The program that calls with one guard run, or the function itself. */
+    private record Recording(TensorFunction run, Supplier<String> explain, Runnable close) {}
+
     private final TensorFunction function;
     private final List<Tensor> parameters;
-    private final Set<Guard> unrecordable = new HashSet<>();
-    private final Map<Guard, CompiledProgram> programs = new LinkedHashMap<>();
-    private final Map<Guard, Optional<DifferentiableProgram>> differentiable = new LinkedHashMap<>();
+    private final boolean keepsAttention;
+    private final boolean graphed;
+    private final boolean fallsBack;
+    private final Recording plain; // the function itself, where it cannot be compiled
+    private final Map<Guard, Recording> recordings = new LinkedHashMap<>();
 
-    private boolean keepsAttention;
-    private boolean graphed;
-    private boolean fallsBack;
-
-    private Compiled(TensorFunction function, List<Tensor> parameters) {
+    private Compiled(
+            TensorFunction function,
+            List<Tensor> parameters,
+            boolean keepsAttention,
+            boolean graphed,
+            boolean fallsBack) {
         this.function = function;
         this.parameters = List.copyOf(parameters);
-    }
-
-    /** Returns an object with the same settings and without recordings. */
-    private Compiled copy() {
-        var copy = new Compiled(function, parameters);
-        copy.keepsAttention = keepsAttention;
-        copy.graphed = graphed;
-        copy.fallsBack = fallsBack;
-        return copy;
+        this.keepsAttention = keepsAttention;
+        this.graphed = graphed;
+        this.fallsBack = fallsBack;
+        plain = new Recording(function, () -> "", () -> {});
     }
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
@@ -104,7 +104,7 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters);
+        return new Compiled(function, parameters, false, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -117,9 +117,7 @@ public final class Compiled implements AutoCloseable {
      * that has a kernel for it.
      */
     public Compiled keepAttention() {
-        Compiled copy = copy();
-        copy.keepsAttention = true;
-        return copy;
+        return new Compiled(function, parameters, true, graphed, fallsBack);
     }
 
     /**
@@ -127,9 +125,7 @@ public final class Compiled implements AutoCloseable {
      * outputs of the previous call with the same layouts.
      */
     public Compiled asGraph() {
-        Compiled copy = copy();
-        copy.graphed = true;
-        return copy;
+        return new Compiled(function, parameters, keepsAttention, true, fallsBack);
     }
 
     /**
@@ -137,9 +133,7 @@ public final class Compiled implements AutoCloseable {
      * calls begins a recording and then calls the function again, so it must not write to its inputs.
      */
     public Compiled orPlain() {
-        Compiled copy = copy();
-        copy.fallsBack = true;
-        return copy;
+        return new Compiled(function, parameters, keepsAttention, graphed, true);
     }
 
     /**
@@ -157,61 +151,49 @@ public final class Compiled implements AutoCloseable {
             return function.apply(inputs);
         }
         Guard guard = guard(inputs);
-        if (!unrecordable.contains(guard)) {
-            try {
-                return guard.trainable().contains(true)
-                        ? applyWithGradients(guard, inputs)
-                        : applyWithoutGradients(guard, inputs);
-            } catch (UnrecordableException e) {
-                if (!fallsBack) {
-                    throw e;
-                }
-                unrecordable.add(guard);
-            }
-        }
         try (var scope = MemoryScope.open()) {
-            return escaped(scope, function.apply(inputs));
+            var ofRecording = new AtomicReference<Tensor[]>();
+            Recording recording = recordings.get(guard);
+            if (recording == null) {
+                recording = record(guard, ofRecording, inputs);
+                recordings.put(guard, recording);
+            }
+            Tensor[] outputs = ofRecording.get();
+            return escaped(scope, outputs == null ? recording.run.apply(inputs) : outputs);
         }
     }
 
-    private Tensor[] applyWithoutGradients(Guard guard, Tensor... inputs) {
-        try (var scope = MemoryScope.open()) {
-            CompiledProgram program = programs.get(guard);
-            var ofRecording = new AtomicReference<Tensor[]>();
-            if (program == null) {
-                program = CompiledProgram.record(
-                        function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, ofRecording, inputs);
-                programs.put(guard, program);
+    /** Records the function; {@code results} receives its outputs unless another run has to compute them. */
+    private Recording record(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        try {
+            return guard.trainable().contains(true)
+                    ? recordWithGradients(guard, results, inputs)
+                    : recordWithoutGradients(guard, results, inputs);
+        } catch (UnrecordableException e) {
+            if (!fallsBack) {
+                throw e;
             }
-            boolean isGraph = graphed && guard.device().isCuda();
-            Tensor[] outputs = ofRecording.get();
-            if (outputs == null) {
-                outputs = isGraph ? program.runGraph(inputs) : program.run(inputs);
-            }
-            return escaped(scope, outputs);
+            results.set(null);
+            return plain;
         }
     }
 
-    private Tensor[] applyWithGradients(Guard guard, Tensor... inputs) {
-        try (var scope = MemoryScope.open()) {
-            List<Tensor> all = new ArrayList<>(List.of(inputs));
-            all.addAll(parameters);
-            Tensor[] withParameters = all.toArray(new Tensor[0]);
-            Optional<DifferentiableProgram> program = differentiable.get(guard);
-            var ofRecording = new AtomicReference<Tensor[]>();
-            if (program == null) {
-                program = DifferentiableProgram.record(
-                        function, guard.device(), keepsAttention, parameters.size(), ofRecording, withParameters);
-                differentiable.put(guard, program);
-            }
-            Tensor[] outputs = ofRecording.get();
-            if (program.isPresent()) {
-                outputs = program.get().call(withParameters);
-            } else if (outputs == null) {
-                outputs = function.apply(inputs);
-            }
-            return escaped(scope, outputs);
-        }
+    private Recording recordWithoutGradients(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        var program = CompiledProgram.record(
+                function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, results, inputs);
+        boolean isGraph = graphed && guard.device().isCuda();
+        return new Recording(isGraph ? program::runGraph : program::run, program::explain, program::close);
+    }
+
+    private Recording recordWithGradients(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        return DifferentiableProgram.record(
+                        function, guard.device(), keepsAttention, parameters.size(), results, withParameters(inputs))
+                .map(program -> new Recording(in -> program.call(withParameters(in)), program::explain, program::close))
+                .orElse(plain);
+    }
+
+    private Tensor[] withParameters(Tensor... inputs) {
+        return Stream.concat(Arrays.stream(inputs), parameters.stream()).toArray(Tensor[]::new);
     }
 
     /** Returns these tensors in the memory scope around a scope; null for one that does not exist. */
@@ -233,7 +215,7 @@ public final class Compiled implements AutoCloseable {
             Layout layout = Layout.of(input).withOffset(distance);
             guards.add(new InputGuard(layout, device, first, indexOfAlias(input, parameters)));
         }
-        List<Boolean> trainable = Stream.concat(Arrays.stream(inputs), parameters.stream())
+        List<Boolean> trainable = Arrays.stream(withParameters(inputs))
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
         return new Guard(guards, trainable, GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
@@ -268,25 +250,24 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
-    /** Returns the number of recordings, one for each combination of layouts of the inputs so far. */
+    /** Returns the number of compiled programs, one for each combination of layouts of the inputs so far. */
     public int recordings() {
-        return programs.size() + differentiable.size();
+        return (int) recordings.values().stream()
+                .filter(recording -> recording != plain)
+                .count();
     }
 
     /** Returns the recorded and the fused program of each recording, and the sources of the generated kernels. */
     public String explain() {
-        var text = new StringBuilder();
-        programs.values().forEach(program -> text.append(program.explain()));
-        differentiable.values().forEach(program -> program.ifPresent(p -> text.append(p.explain())));
-        return text.toString();
+        return recordings.values().stream()
+                .map(recording -> recording.explain.get())
+                .collect(Collectors.joining());
     }
 
     /** Frees the recordings. */
     @Override
     public void close() {
-        programs.values().forEach(CompiledProgram::close);
-        programs.clear();
-        differentiable.values().forEach(program -> program.ifPresent(DifferentiableProgram::close));
-        differentiable.clear();
+        recordings.values().forEach(recording -> recording.close.run());
+        recordings.clear();
     }
 }
