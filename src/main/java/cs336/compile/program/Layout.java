@@ -4,6 +4,8 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -115,15 +117,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the dimensions from the largest to the smallest stride; equal strides keep their order. */
     public int[] storageOrder() {
-        int[] order = new int[shape.length];
-        for (int dim = 0; dim < order.length; dim++) {
-            int i = dim;
-            for (; i > 0 && strides[order[i - 1]] < strides[dim]; i--) {
-                order[i] = order[i - 1];
-            }
-            order[i] = dim;
-        }
-        return order;
+        return IntStream.range(0, shape.length)
+                .boxed()
+                .sorted(Comparator.comparing(dim -> -strides[dim]))
+                .mapToInt(Integer::intValue)
+                .toArray();
     }
 
     /** Returns this layout with its dimensions in another order. */
