@@ -48,18 +48,12 @@ final class MemberExpressions {
     /** Returns an expression rounded to the dtype of the member's output. */
     String rounded(Operation member, String expression) {
         DType out = member.output().dtype();
-        return switch (out) {
-            case BFLOAT16, FLOAT16 ->
-                "roundTo("
-                        + (PointwiseOperator.computeType(member) == DType.FLOAT32
-                                ? expression
-                                : "(float)(" + expression + ")")
-                        + ", " + CudaType.of(out) + "())";
-            default ->
-                out == PointwiseOperator.computeType(member)
-                        ? expression
-                        : "(" + CudaType.of(out) + ")(" + expression + ")";
-        };
+        DType compute = PointwiseOperator.computeType(member);
+        if (out == DType.BFLOAT16 || out == DType.FLOAT16) {
+            String number = compute == DType.FLOAT32 ? expression : "(float)(" + expression + ")";
+            return "roundTo(" + number + ", " + CudaType.of(out) + "())";
+        }
+        return out == compute ? expression : "(" + CudaType.of(out) + ")(" + expression + ")";
     }
 
     /** Returns the expression of an argument, in the dtype in which registers hold it. */
