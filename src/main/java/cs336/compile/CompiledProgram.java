@@ -145,7 +145,8 @@ final class CompiledProgram implements AutoCloseable {
     String explain() {
         Program fused = device.isCuda() ? optimized : fused(recorded, device, keepsAttention, MasterWeights.NONE);
         var text = new StringBuilder(described("recorded", recorded) + described("fused", fused));
-        FusionPasses.sources(fused).forEach((name, source) -> text.append("kernel of " + name + ":\n" + source + "\n"));
+        FusionPasses.kernels(fused)
+                .forEach(kernel -> text.append("kernel of " + kernel.name() + ":\n" + kernel.source() + "\n"));
         return text.toString();
     }
 

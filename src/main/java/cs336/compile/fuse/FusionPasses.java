@@ -79,21 +79,10 @@ public final class FusionPasses {
                 long separately =
                         members.stream().mapToLong(Operation::bytesMoved).sum();
                 String name = operation.output().toString();
-                kernels.add(new GeneratedKernel(name, members.size(), separately, operation.bytesMoved()));
+                String source = kernel.emitted().source();
+                kernels.add(new GeneratedKernel(name, source, members.size(), separately, operation.bytesMoved()));
             }
         }
         return kernels;
-    }
-
-    /** Returns the CUDA source of each generated kernel of a fused program, by the name of its first result. */
-    public static Map<String, String> sources(Program fused) {
-        Map<String, String> sources = new LinkedHashMap<>();
-        for (Operation operation : fused.operations()) {
-            if (operation.operator() instanceof FusedKernel kernel) {
-                String source = kernel.emitted().source();
-                sources.put(operation.output().toString(), source);
-            }
-        }
-        return sources;
     }
 }

@@ -41,8 +41,8 @@ class LongProgramTest {
             Tensor x = torch.randn(4, 16);
             long[] characters = new long[2];
             for (int i = 0; i < 2; i++) {
-                characters[i] = FusionPasses.sources(fused(100 << i, x)).values().stream()
-                        .mapToLong(String::length)
+                characters[i] = FusionPasses.kernels(fused(100 << i, x)).stream()
+                        .mapToLong(kernel -> kernel.source().length())
                         .sum();
             }
             assertTrue(characters[1] < 2.5 * characters[0], characters[0] + ", then " + characters[1]);

@@ -60,10 +60,9 @@ class LoweredOperatorsTest extends ScopedTest {
                 assertTrue(torch.equal(expected[i], got[i]), stage + ", output " + i + "\n" + program);
             }
         });
-        FusionPasses.sources(stages.get("fused"))
-                .values()
-                .forEach(source -> KernelCompiler.shared()
-                        .compile(KernelSource.of(FusedKernel.FILE, source), Map.of(), GpuArchitecture.parse("sm_90a")));
+        FusionPasses.kernels(stages.get("fused")).stream()
+                .map(kernel -> KernelSource.of(FusedKernel.FILE, kernel.source()))
+                .forEach(source -> KernelCompiler.shared().compile(source, Map.of(), GpuArchitecture.parse("sm_90a")));
     }
 
     private static Tensor integers(DType dtype, long... values) {
