@@ -99,7 +99,7 @@ public record HopperBackwardTile(int width, int split) {
             case 16 -> 1.5;
             case 32 -> 1.9;
             case 64 -> 2.2;
-            case 80 -> 1.6; // from here on half as many queries
+            case 80 -> 1.75; // from here on half as many queries
             default -> 2.1;
         };
     }
