@@ -40,10 +40,10 @@ import tech.tablesaw.api.Row;
  * <p><b>Step time.</b> The larger of two times:
  *
  * <ul>
- *   <li>GPU time, from {@link SimulatedStep} with one block gathered ahead. FLOPs outside attention run at the rate of
- *       xl's compiled step on one GPU with 512 tokens, without its attention and optimizer. Attention takes the time of
- *       the leaderboard problem at its head dimension and context, AdamW runs at the copy bandwidth, and collectives at
- *       the bandwidth and launch time fitted to all-reduces of two GPUs.
+ *   <li>GPU time, from {@link SimulatedStep} with one block gathered ahead. FLOPs outside attention run at the rate of a
+ *       compiled step on one GPU with 512 tokens, without its attention and optimizer: that of xl or, for wider models,
+ *       of 2.7B. Attention takes the time that FlashAttention alone takes at its head dimension and context, AdamW runs
+ *       at the copy bandwidth, and collectives at the bandwidth and launch time fitted to all-reduces of two GPUs.
  *   <li>Launch overhead, from a step of the small model on one GPU, whose time hardly depends on the GPU: its time per
  *       block times the number of blocks. The host time of collectives is not included.
  * </ul>
@@ -90,10 +90,11 @@ public record FsdpPrediction(
             + RANKS + ", implementation=" + IMPLEMENTATION + ", status=ok";
     private static final int ROUND = 1;
 
+    private static final List<ModelSize> RATE_SIZES = List.of(ModelSize.XL, ModelSize.B2_7);
     private static final int RATE_BATCH = 4;
     private static final int RATE_CONTEXT = 512;
     private static final String RATE_STEP =
-            "torch_compile@h200[size=xl, year=2025, batch=" + RATE_BATCH + ", dtype=bf16, context=" + RATE_CONTEXT
+            "torch_compile@h200[size=%s, year=2025, batch=" + RATE_BATCH + ", dtype=bf16, context=" + RATE_CONTEXT
                     + ", pass=step, warmup=5, implementation=flash+fused, metric=total].median";
     private static final String LAUNCH_STEP = "torch_compile@h200[size=small, year=2025, batch=4, dtype=bf16,"
             + " context=128, pass=step, implementation=flash, metric=total].median";
@@ -166,14 +167,15 @@ public record FsdpPrediction(
     /**
      * The measured rates that predictions use.
      *
-     * @param outsideAttention FLOP rate of a step without attention and optimizer
+     * @param outsideAttention FLOP rate of a step without attention and optimizer, by d_model: wide matrix
+     *     multiplications are faster
      * @param attention times of attention
      * @param copy copy bandwidth of a GPU
      * @param launchPerBlock launch overhead of a step per block
      * @param network links between the GPUs
      */
     private record Rates(
-            FlopRate outsideAttention,
+            NavigableMap<Integer, FlopRate> outsideAttention,
             AttentionTimes attention,
             Bandwidth copy,
             Seconds launchPerBlock,
@@ -182,18 +184,24 @@ public record FsdpPrediction(
             var attention = new AttentionTimes(numbers);
             double copied = 2.0 * COPY_ROWS * COPY_WIDTH * FP32;
             var copy = new Bandwidth(copied / seconds(numbers, COPY));
-            TransformerConfig xl = ModelSize.XL.config(ModelEdition.SPRING_2025, RATE_CONTEXT);
-            double outside = seconds(numbers, RATE_STEP)
-                    - attention.forward(xl, RATE_BATCH).value()
-                    - attention.backward(xl, RATE_BATCH).value()
-                    - Bytes.of(xl.parameterCount(), ADAMW_BYTES).over(copy).value();
-            Flop passes = shape(xl).forwardBackward(Tokens.of(RATE_BATCH, RATE_CONTEXT));
+            var outsideAttention = new TreeMap<Integer, FlopRate>();
+            for (ModelSize size : RATE_SIZES) {
+                TransformerConfig config = size.config(ModelEdition.SPRING_2025, RATE_CONTEXT);
+                double outside = seconds(numbers, RATE_STEP.formatted(size.label()))
+                        - attention.forward(config, RATE_BATCH).value()
+                        - attention.backward(config, RATE_BATCH).value()
+                        - Bytes.of(config.parameterCount(), ADAMW_BYTES)
+                                .over(copy)
+                                .value();
+                Flop passes = shape(config).forwardBackward(Tokens.of(RATE_BATCH, RATE_CONTEXT));
+                outsideAttention.put(config.dModel(), new FlopRate(passes.count() / outside));
+            }
 
             int smallBlocks = ModelSize.SMALL.config().numLayers();
             var link =
                     Cluster.H200.within().withBandwidth(Bandwidth.gb(value(numbers, NETWORK.formatted("bandwidth"))));
             return new Rates(
-                    new FlopRate(passes.count() / outside),
+                    outsideAttention,
                     attention,
                     copy,
                     new Seconds(seconds(numbers, LAUNCH_STEP) / smallBlocks),
@@ -202,6 +210,12 @@ public record FsdpPrediction(
                             link,
                             Cluster.H200.between(),
                             Seconds.us(value(numbers, NETWORK.formatted("launch")))));
+        }
+
+        /** Returns the rate of the widest measured model that is not wider than this one, or of the narrowest. */
+        FlopRate outsideAttention(TransformerConfig config) {
+            Map.Entry<Integer, FlopRate> found = outsideAttention.floorEntry(config.dModel());
+            return (found == null ? outsideAttention.firstEntry() : found).getValue();
         }
     }
 
@@ -218,7 +232,8 @@ public record FsdpPrediction(
     }
 
     /**
-     * Times of FlashAttention with a causal mask in bf16, from measurements of the leaderboard problem on one H200.
+     * Times of FlashAttention with a causal mask in bf16 on one H200, from measurements of the leaderboard problem and,
+     * for the width 80, of {@code cs336 flash}.
      *
      * <p>The time per FLOP depends on the width of the kernel, to which rows of other head dimensions are padded with
      * zeros, and on the context T. A head takes a time in proportion to T² in the kernels' loops, and to T outside
@@ -226,13 +241,18 @@ public record FsdpPrediction(
      * the shortest context it is that of the shortest, above the longest that of the longest.
      */
     static final class AttentionTimes {
-        private static final List<Integer> WIDTHS = List.of(64, 128);
+        private static final List<Integer> WIDTHS = List.of(64, 80, 128);
 
         /** Number of heads that was measured at each context; they occupy all multiprocessors. */
         private static final Map<Integer, Integer> HEADS = Map.of(256, 1024, 1024, 256, 4096, 16, 16_384, 16);
 
         private static final String TIME = "flash_leaderboard@h200[heads=%d, d=%d, context=%d, implementation=flash,"
                 + " warmup=100, rep=200, round=median, metric=%s].median";
+
+        private static final int CONTEXT_OF_80 = 2048;
+        private static final int HEADS_OF_80 = 8 * 32;
+        private static final String TIME_OF_80 = "flash_benchmarking@h200[batch=8, heads=32, d=80, context="
+                + CONTEXT_OF_80 + ", dtype=bf16, causal=true, implementation=flash, metric=%s].median";
 
         /** Seconds per FLOP of each pass at one context. */
         private record PerFlop(double forward, double backward) {}
@@ -241,16 +261,24 @@ public record FsdpPrediction(
 
         /** @throws IllegalArgumentException if a measurement is missing */
         AttentionTimes(MeasurementQuery numbers) {
-            for (int width : WIDTHS) {
+            for (int width : List.of(64, 128)) {
                 var byContext = new TreeMap<Integer, PerFlop>();
                 HEADS.forEach((context, heads) -> {
-                    double flop = 2.0 * heads * width * context * context;
                     double forward = seconds(numbers, TIME.formatted(heads, width, context, "forward"));
                     double both = seconds(numbers, TIME.formatted(heads, width, context, "forward-backward"));
-                    byContext.put(context, new PerFlop(forward / flop, (both - forward) / (2.5 * flop)));
+                    byContext.put(context, perFlop(heads, width, context, forward, both - forward));
                 });
                 byWidth.put(width, byContext);
             }
+            double forward = seconds(numbers, TIME_OF_80.formatted("forward"));
+            double backward = seconds(numbers, TIME_OF_80.formatted("backward"));
+            PerFlop of80 = perFlop(HEADS_OF_80, 80, CONTEXT_OF_80, forward, backward);
+            byWidth.put(80, new TreeMap<>(Map.of(CONTEXT_OF_80, of80)));
+        }
+
+        private static PerFlop perFlop(int heads, int width, int context, double forward, double backward) {
+            double flop = 2.0 * heads * width * context * context;
+            return new PerFlop(forward / flop, backward / (2.5 * flop));
         }
 
         /** Returns the time of the forward pass of attention in all blocks. */
@@ -305,6 +333,7 @@ public record FsdpPrediction(
         private final ModelShape shape;
         private final CheckpointPlan plan;
         private final Tokens tokens;
+        private final FlopRate outsideAttention;
 
         MeasuredFsdpStep(MeasurementQuery numbers, Rates rates, Row row) {
             this.numbers = numbers;
@@ -324,6 +353,7 @@ public record FsdpPrediction(
             shape = shape(config);
             plan = config.checkpointing().plan(config.numLayers());
             tokens = Tokens.of(batch, context);
+            outsideAttention = rates.outsideAttention(config);
         }
 
         private static int integer(Row row, String column) {
@@ -391,21 +421,21 @@ public record FsdpPrediction(
         }
 
         private Seconds forward() {
-            return shape.forward(tokens).at(rates.outsideAttention).plus(rates.attention.forward(config, batch));
+            return shape.forward(tokens).at(outsideAttention).plus(rates.attention.forward(config, batch));
         }
 
         /** Returns the time of the backward pass with its recomputation. */
         private Seconds backward() {
             Seconds block = new Flop(2.0 * tokens.count() * shape.blockMatrices())
-                    .at(rates.outsideAttention)
+                    .at(outsideAttention)
                     .plus(rates.attention.forward(config, batch).times(1.0 / shape.blocks()));
             double gateAndUp = 2 * 2.0 * tokens.count() * config.dModel() * config.dFf(); // w2 is not recomputed
             return shape.forward(tokens)
                     .times(2)
-                    .at(rates.outsideAttention)
+                    .at(outsideAttention)
                     .plus(rates.attention.backward(config, batch))
                     .plus(block.times(plan.recomputedBlocks()))
-                    .plus(new Flop(plan.recomputedFeedForwards() * gateAndUp).at(rates.outsideAttention));
+                    .plus(new Flop(plan.recomputedFeedForwards() * gateAndUp).at(outsideAttention));
         }
 
         private double sent() {

@@ -59,7 +59,19 @@ class AttentionTimesTest {
         }
         Files.createDirectories(folder.resolve("h200"));
         Files.writeString(folder.resolve("h200/flash_leaderboard.csv"), csv);
+        double of80 = forward(256, 80, 2048);
+        Files.writeString(
+                folder.resolve("h200/flash_benchmarking.csv"),
+                "batch,heads,d,context,dtype,causal,implementation,metric,unit,n,mean,std,median,min,"
+                        + "max,status,device,versions,commit,date\n"
+                        + row("forward", of80)
+                        + row("backward", 3 * of80));
         times = new AttentionTimes(MeasurementQuery.of(folder.resolve("h200")));
+    }
+
+    private static String row(String metric, double ms) {
+        return "8,32,80,2048,bf16,true,flash," + metric + ",ms,1," + ms + ",," + ms + "," + ms + "," + ms
+                + ",ok,d,v,c,t\n";
     }
 
     private void assertTimes(double expectedForward, TransformerConfig config) {
@@ -79,7 +91,7 @@ class AttentionTimesTest {
     @Test
     void otherHeadDimensionsTakeTheTimeOfThePaddedOne() {
         assertTimes(forward(BATCH * LAYERS * HEADS, 64, 512), config(16, 512));
-        assertTimes(forward(BATCH * LAYERS * HEADS, 128, 512), config(80, 512));
+        assertTimes(forward(BATCH * LAYERS * HEADS, 128, 512), config(88, 512));
         var wide = config(256, 512);
         assertThrows(IllegalArgumentException.class, () -> times.forward(wide, BATCH));
     }
@@ -89,6 +101,13 @@ class AttentionTimesTest {
         int heads = BATCH * LAYERS * HEADS;
         assertTimes(forward(heads, 64, 256) / 4, config(64, 128));
         assertTimes(forward(heads, 64, 16_384) * 4, config(64, 32_768));
+    }
+
+    @Test
+    void theWidthOf80WasMeasuredAtOneContext() {
+        int heads = BATCH * LAYERS * HEADS;
+        assertTimes(forward(heads, 80, 2048), config(80, 2048));
+        assertTimes(forward(heads, 80, 2048) / 16, config(72, 512));
     }
 
     @Test

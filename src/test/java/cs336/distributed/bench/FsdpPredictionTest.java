@@ -41,7 +41,7 @@ class FsdpPredictionTest extends CommandTest {
     }
 
     @Test
-    void longStepsOfSmallerModelsArePredictedWithinATenth() {
+    void longStepsOfSmallerModelsAreGpuBoundAndPredicted() {
         for (String size : List.of("xl", "2.7B")) {
             List<FsdpPrediction> all = predictions(size).stream()
                     .filter(p -> p.batch() * p.context() > 512)
@@ -49,7 +49,7 @@ class FsdpPredictionTest extends CommandTest {
             assertFalse(all.isEmpty(), "no long step of " + size);
             for (FsdpPrediction p : all) {
                 assertFalse(p.isLaunchBound(), p.toString());
-                assertEquals(p.measuredStep(), p.step(), 0.1 * p.measuredStep(), p.toString());
+                assertEquals(p.measuredStep(), p.step(), 0.05 * p.measuredStep(), p.toString());
             }
         }
     }
@@ -87,6 +87,7 @@ class FsdpPredictionTest extends CommandTest {
         for (String file : List.of(
                 "h200/torch_compile.csv",
                 "h200/flash_leaderboard.csv",
+                "h200/flash_benchmarking.csv",
                 "h200/torch_compile_rmsnorm.csv",
                 "h200-x2/fsdp_accounting.csv",
                 "h200-x2/fsdp_accounting_overlap.csv",
