@@ -10,6 +10,9 @@ import org.bytedeco.javacpp.Pointer;
 import org.junit.jupiter.api.Test;
 
 class MemoryGrowthTest {
+    private static final int STEPS =
+            5000; // a block leaks 1.5 MB; what the JVM itself allocates must be less than a sixth
+
     /** Leaks 300 bytes of the C heap in each step. */
     static final class NativeLeak implements MemoryGrowth.Work {
         @Override
@@ -20,7 +23,7 @@ class MemoryGrowthTest {
 
     /** Leaks 300 bytes of the Java heap in each step. */
     static final class JavaLeak implements MemoryGrowth.Work {
-        private final List<byte[]> kept = new ArrayList<>(10_000);
+        private final List<byte[]> kept = new ArrayList<>(50_000);
 
         @Override
         public void step() {
@@ -31,7 +34,7 @@ class MemoryGrowthTest {
     @Test
     void aLeakOf300BytesPerStepIsFound() {
         for (var leak : List.of(NativeLeak.class, JavaLeak.class)) {
-            var error = assertThrows(AssertionError.class, () -> MemoryGrowth.assertFlat(leak, 1000, 150));
+            var error = assertThrows(AssertionError.class, () -> MemoryGrowth.assertFlat(leak, STEPS, 150));
             assertTrue(error.getMessage().startsWith("a step leaks 3"), error.getMessage());
         }
     }
