@@ -50,7 +50,10 @@ import org.bytedeco.pytorch.global.torch.Tag;
  * is therefore no operation: operations read storages through a {@link Layout}.
  */
 public final class Recorder implements OperatorListener {
-    private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
+    /** An operator of PyTorch, and why it cannot be recorded; null if it can. */
+    private record KnownOperator(DispatchedOperator operator, String obstacle) {}
+
+    private static final Map<Long, KnownOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
     private static final Pattern LIBRARY = Pattern.compile(
@@ -60,6 +63,7 @@ public final class Recorder implements OperatorListener {
 
     private final Map<Long, String> names = new HashMap<>(); // by storage address
     private final Map<Long, ProgramValue> current = new HashMap<>(); // by storage address: its value at this point
+    private final Map<ProgramValue, Long> addresses = new HashMap<>(); // by first value: the address of its storage
     private final List<WeakIValue> storages = new ArrayList<>();
     private final Map<ProgramValue, Tensor> constants = new LinkedHashMap<>();
     private final List<Operation> operations = new ArrayList<>();
@@ -127,15 +131,11 @@ public final class Recorder implements OperatorListener {
     @Override
     public void dispatched(OperatorCall call) {
         IValueVector stack = call.stack();
-        DispatchedOperator operator =
-                OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle(), stack.size()));
-        if (READS_ON_HOST.contains(operator.name().replaceFirst("\\..*", ""))) {
-            throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
+        KnownOperator known = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle(), stack.size()));
+        if (known.obstacle != null) {
+            throw new UnrecordableException(known.obstacle, source());
         }
-        if (call.handle().hasTag(Tag.dynamic_output_shape)) {
-            throw new UnrecordableException(
-                    "the shape of the result of " + operator + " depends on elements of a tensor", source());
-        }
+        DispatchedOperator operator = known.operator;
         List<Argument> arguments = new ArrayList<>();
         for (long i = 0; i < stack.size(); i++) {
             arguments.add(argument(operator, stack.get(i)));
@@ -169,7 +169,7 @@ public final class Recorder implements OperatorListener {
         }
         for (ProgramValue value : overwrites) {
             before.add(value);
-            current.replaceAll((storage, old) -> old == value.overwritten() ? value : old);
+            current.replace(addresses.get(value.root()), value.overwritten(), value);
         }
         List<ProgramValue> outputs = new ArrayList<>();
         for (Tensor result : results) {
@@ -265,6 +265,7 @@ public final class Recorder implements OperatorListener {
             storages.add(MemoryScope.keep(new WeakIValue(new IValue(tensor.storage()))));
         }
         current.put(address, value);
+        addresses.put(value, address);
         return value;
     }
 
@@ -285,7 +286,7 @@ public final class Recorder implements OperatorListener {
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 
-    private static DispatchedOperator describe(OperatorHandle handle, long arguments) {
+    private static KnownOperator describe(OperatorHandle handle, long arguments) {
         FunctionSchema schema = handle.schema();
         var writes = new BitSet();
         for (int i = 0; i < arguments; i++) {
@@ -293,8 +294,15 @@ public final class Recorder implements OperatorListener {
         }
         BytePointer overload = schema.overload_name(); // null if it is empty
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
-        return new DispatchedOperator(
+        var operator = new DispatchedOperator(
                 name, MemoryScope.keep(new OperatorHandle(handle)), writes, handle.hasTag(Tag.nondeterministic_seeded));
+        String obstacle = null;
+        if (READS_ON_HOST.contains(schema.name().getString())) {
+            obstacle = operator + " reads elements of a tensor on the host";
+        } else if (handle.hasTag(Tag.dynamic_output_shape)) {
+            obstacle = "the shape of the result of " + operator + " depends on elements of a tensor";
+        }
+        return new KnownOperator(operator, obstacle);
     }
 
     /** Returns the innermost Java line outside of this library's tensor layer, which called the operator. */
