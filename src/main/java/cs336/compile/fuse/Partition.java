@@ -187,7 +187,7 @@ public record Partition(Program forward, Program backward) {
 
         private void connect(int from, int to, long capacity) {
             capacities.computeIfAbsent(from, v -> new HashMap<>()).put(to, capacity);
-            capacities.computeIfAbsent(to, v -> new HashMap<>()).put(from, 0L);
+            capacities.computeIfAbsent(to, v -> new HashMap<>()).putIfAbsent(from, 0L);
         }
 
         /**
