@@ -25,7 +25,6 @@ import cs336.units.Seconds;
 import cs336.units.Tokens;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
@@ -242,8 +241,6 @@ public record FsdpPrediction(
      * the shortest context it is that of the shortest, above the longest that of the longest.
      */
     static final class AttentionTimes {
-        private static final List<Integer> WIDTHS = List.of(64, 80, 128);
-
         /** Number of heads that was measured at each context; they occupy all multiprocessors. */
         private static final Map<Integer, Integer> HEADS = Map.of(256, 1024, 1024, 256, 4096, 16, 16_384, 16);
 
@@ -258,7 +255,7 @@ public record FsdpPrediction(
         /** Seconds per FLOP of each pass at one context. */
         private record PerFlop(double forward, double backward) {}
 
-        private final Map<Integer, NavigableMap<Integer, PerFlop>> byWidth = new HashMap<>();
+        private final NavigableMap<Integer, NavigableMap<Integer, PerFlop>> byWidth = new TreeMap<>();
 
         /** @throws IllegalArgumentException if a measurement is missing */
         AttentionTimes(MeasurementQuery numbers) {
@@ -293,17 +290,18 @@ public record FsdpPrediction(
         }
 
         /** Returns the FLOP of the forward pass with padded rows, counting the causal half. */
-        private static double flop(TransformerConfig config, int batch) {
+        private double flop(TransformerConfig config, int batch) {
             double context = config.contextLength();
             return 2.0 * batch * config.numHeads() * width(config) * context * context * config.numLayers();
         }
 
-        private static int width(TransformerConfig config) {
+        private int width(TransformerConfig config) {
             int d = config.dModel() / config.numHeads();
-            return WIDTHS.stream()
-                    .filter(width -> width >= d)
-                    .findFirst()
-                    .orElseThrow(() -> new IllegalArgumentException("heads must have at most 128 elements, not " + d));
+            Integer width = byWidth.ceilingKey(d);
+            if (width == null) {
+                throw new IllegalArgumentException("heads must have at most 128 elements, not " + d);
+            }
+            return width;
         }
 
         private double perFlop(TransformerConfig config, ToDoubleFunction<PerFlop> pass) {

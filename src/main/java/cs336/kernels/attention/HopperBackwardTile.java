@@ -131,7 +131,7 @@ public record HopperBackwardTile(int width, int split) {
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
-        int rowBytes = ceilDiv(width, BOX) * BOX * ELEMENT_BYTES;
+        int rowBytes = Math.max(sumColumns(), BOX) * ELEMENT_BYTES;
         int inputs = (2 * KEYS + 2 * STAGES * queries()) * rowBytes;
         int dS = 2 * KEYS * queries() * ELEMENT_BYTES;
         int dQ = queries() * sumColumns() * Float.BYTES;
@@ -148,10 +148,6 @@ public record HopperBackwardTile(int width, int split) {
         defines.put("QUERIES", queries());
         defines.put("SPLIT", split);
         return defines;
-    }
-
-    private static int ceilDiv(int a, int b) {
-        return (a + b - 1) / b;
     }
 
     private static long ceilDiv(long a, long b) {
