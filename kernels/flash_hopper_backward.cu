@@ -9,10 +9,10 @@
 // shared memory, because dQ needs the keys of both warpgroups. The wgmma for dQ of one block of queries is issued while the next
 // block is processed, so that neither warpgroup waits for the other.
 //
-// Each warpgroup computes one chunk of dQ, 64 queries × 64 columns (or fewer): half of a block's queries or, if rows are wider
-// than 64, half of 128 columns. Blocks with other keys add to the same queries. So a warpgroup writes its chunk to shared memory in
-// the order of the accumulator registers, and a warp of the third warpgroup, the producer, adds it to global memory by TMA
-// (bulk reduction). The kernels of flash_rows.cu clear that sum and convert it.
+// Each warpgroup computes one chunk of dQ: half of a block's queries or, if rows are wider than 64, half of its columns. Blocks
+// with other keys add to the same queries. So a warpgroup writes its chunk to shared memory in the order of the accumulator
+// registers, and a warp of the third warpgroup, the producer, adds it to global memory by TMA (bulk reduction). The kernels of
+// flash_rows.cu clear that sum and convert it.
 //
 // The queries of a tile can be split over SPLIT blocks, which form a cluster, so that few tiles occupy many multiprocessors. The
 // first block of the cluster accumulates their dK and dV in a fixed order.
@@ -43,7 +43,7 @@ constexpr int STAGES = 2;                         // blocks of Q and dO in share
 
 constexpr int PANEL = 64;                         // columns in a row of shared memory
 constexpr int PANELS = WIDTH > PANEL ? 2 : 1;
-constexpr int CHUNK = WIDTH < PANEL ? WIDTH : PANEL;
+constexpr int CHUNK = WIDTH / PANELS;             // columns of a chunk of dQ
 constexpr int HALVES = QUERIES / 64;
 static_assert(PANELS * HALVES == CONSUMERS, "each warpgroup computes one chunk of dQ");
 
@@ -51,7 +51,8 @@ constexpr int K_STEP = 16;                        // reduction dimension of one 
 constexpr int ACROSS = K_STEP * ROW_BYTES;        // bytes per K_STEP if the reduction runs across rows
 
 // Shared memory: K and V [PANELS][KEYS], Q and dO [STAGES][PANELS][QUERIES], dSᵀ [2][HALVES][KEYS], each in rows of 128
-// bytes; chunks of dQ [CONSUMERS]; L and −D [STAGES][2][QUERIES]; barriers.
+// bytes; chunks of dQ [CONSUMERS]; L and −D [STAGES][2][QUERIES]; barriers. The second panel of K and V begins at column CHUNK,
+// with which the second chunk of dQ begins; that of Q and dO begins at column 64.
 constexpr int KEY_PANEL = KEYS * ROW_BYTES, KEY_TILE = PANELS * KEY_PANEL;
 constexpr int QUERY_PANEL = QUERIES * ROW_BYTES, QUERY_TILE = PANELS * QUERY_PANEL;
 constexpr int DS_TILE = HALVES * KEY_PANEL;
@@ -129,8 +130,8 @@ __device__ __forceinline__ void load(const Work &work, unsigned shared, Barriers
     barrierExpect(barriers.keys(), 2 * KEY_TILE);
 #pragma unroll
     for (int p = 0; p < PANELS; p++) {
-        tmaLoad(shared + K_AT + p * KEY_PANEL, k, barriers.keys(), p * PANEL, work.tile * KEYS, head, batch);
-        tmaLoad(shared + V_AT + p * KEY_PANEL, v, barriers.keys(), p * PANEL, work.tile * KEYS, head, batch);
+        tmaLoad(shared + K_AT + p * KEY_PANEL, k, barriers.keys(), p * CHUNK, work.tile * KEYS, head, batch);
+        tmaLoad(shared + V_AT + p * KEY_PANEL, v, barriers.keys(), p * CHUNK, work.tile * KEYS, head, batch);
     }
     for (int i = 0; i < work.steps; i++) {
         Turn<STAGES> turn(i);
@@ -203,9 +204,10 @@ struct Consumer {
         wgmmaFence();
 #pragma unroll
         for (int k = 0; k < WIDTH / K_STEP; k++) {
-            int panel = k * K_STEP / PANEL, along = k * K_STEP % PANEL * sizeof(T);
-            wgmma<T, ALONG_SUM, ALONG_SUM>(d, further(keyRows, panel * KEY_PANEL + along),
-                                           further(queryRows, panel * QUERY_PANEL + along), Add || k > 0);
+            int column = k * K_STEP, panel = column / PANEL;
+            int inKey = panel * KEY_PANEL + (column - panel * CHUNK) * sizeof(T);
+            int inQuery = panel * QUERY_PANEL + (column - panel * PANEL) * sizeof(T);
+            wgmma<T, ALONG_SUM, ALONG_SUM>(d, further(keyRows, inKey), further(queryRows, inQuery), Add || k > 0);
         }
         wgmmaCommit();
     }

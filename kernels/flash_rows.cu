@@ -9,14 +9,14 @@
 // A head's queries are divided into blocks of QUERIES, the last one padded. For each block, terms [2, QUERIES] holds L and −D.
 // L is +∞ for padded queries and for queries whose scores are all −∞, so that their probabilities 2^(s − L) are 0.
 //
-// The sum of dQ is stored in the order of a warpgroup's wgmma accumulator registers, in chunks of 64 queries × 64 columns, or
-// fewer. Each of the 128 threads stores 16 bytes for every eight columns, next to those of its neighbours; thread 32w + l holds
+// The sum of dQ is stored in the order of a warpgroup's wgmma accumulator registers, in chunks of 64 queries × all columns or, if
+// there are more than 64, half of them. Each of the 128 threads stores 16 bytes for every eight columns, next to those of its neighbours; thread 32w + l holds
 //   rows 16w + l/4 and 8 below it, columns 2(l%4) and the next one: {upper left, upper right, lower left, lower right}.
 //
 // Macros set at compile time:
 //   BEFORE or AFTER  which kernel
 //   ELEMENT          dtype of O, dO and dQ: bf16, fp16
-//   WIDTH            columns of the kernels: 16, 32, 64 or 128; the tensors' d is at most that, and a multiple of 8
+//   WIDTH            columns of the kernels: 16, 32, 64, 80 or 128; the tensors' d is at most that, and a multiple of 8
 //   QUERIES          queries in a block of the main kernel: 64 or 128
 
 #include "elements.cuh"
@@ -24,7 +24,12 @@
 using T = ELEMENT;
 using Eight = Elements<T, 8>;
 
-constexpr int LANES = WIDTH / 8;                  // threads per row, with eight columns each
+// Threads per row, with eight columns each. Those of BEFORE add up a row by shuffles, so their number is a power of two.
+#ifdef BEFORE
+constexpr int LANES = WIDTH > 64 ? 16 : WIDTH / 8;
+#else
+constexpr int LANES = WIDTH / 8;
+#endif
 constexpr int ROWS_OF_THREAD = 4;
 constexpr int THREADS = QUERIES * LANES / ROWS_OF_THREAD;
 
@@ -79,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     float4 *clear = (float4 *)(dQ + (long)blockIdx.x * (QUERIES * WIDTH)) + threadIdx.x;
 #pragma unroll
-    for (int i = 0; i < 2 * ROWS_OF_THREAD; i++) clear[i * THREADS] = make_float4(0, 0, 0, 0);
+    for (int i = 0; i < WIDTH / LANES; i++) clear[i * THREADS] = make_float4(0, 0, 0, 0);
     if (turns != nullptr && threadIdx.x < 2) turns[2 * blockIdx.x + threadIdx.x] = 0;
 
     const float infinite = __int_as_float(0x7f800000);
@@ -103,14 +108,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 #ifdef AFTER
 constexpr int CHUNK_ROWS = 64;
-constexpr int CHUNK = WIDTH < 64 ? WIDTH : 64; // columns
+constexpr int CHUNK = WIDTH > 64 ? WIDTH / 2 : WIDTH; // columns
 
 // Grid: one block per block of queries. In the order of the accumulator registers, four threads share eight columns of two rows;
-// here one thread reads the elements of all four.
+// here one thread reads the elements of all four. Neighbouring threads have neighbouring columns, so that a warp writes whole
+// lines of dQ.
 extern "C" __global__ void __launch_bounds__(THREADS)
     flash_rows_after(const float *sum, T *dQ, float scale, int heads, int rows, int d, long batchStride, long headStride,
                      long rowStride) {
-    constexpr int PIECES = ROWS_OF_THREAD / 2;
+    constexpr int PIECES = ROWS_OF_THREAD / 2, EIGHTS = CHUNK / 8, PAIRS = CHUNK_ROWS / 2;
     int blocks = (rows + QUERIES - 1) / QUERIES;
     long head = blockIdx.x / blocks;
     int first = blockIdx.x % blocks * QUERIES;
@@ -118,17 +124,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     dQ += offset({batchStride, headStride, rowStride}, head, heads, first);
 
     float4 quad[PIECES][4];
+    int chunk[PIECES], pair[PIECES], eight[PIECES]; // a pair of rows and eight columns of a chunk
 #pragma unroll
-    for (int p = 0; p < PIECES; p++)
+    for (int p = 0; p < PIECES; p++) {
+        int index = p * THREADS + threadIdx.x;
+        chunk[p] = index / (PAIRS * EIGHTS), pair[p] = index / EIGHTS % PAIRS, eight[p] = index % EIGHTS;
 #pragma unroll
-        for (int q = 0; q < 4; q++) quad[p][q] = from[(p * THREADS + threadIdx.x) * 4 + q];
+        for (int q = 0; q < 4; q++) quad[p][q] = from[((chunk[p] * EIGHTS + eight[p]) * PAIRS + pair[p]) * 4 + q];
+    }
 
 #pragma unroll
     for (int p = 0; p < PIECES; p++) {
-        int group = p * THREADS + threadIdx.x;                 // group of four threads of the warpgroup
-        int chunk = group / (32 * (CHUNK / 8)), eight = group / 32 % (CHUNK / 8);
-        int row = chunk / (WIDTH / CHUNK) * CHUNK_ROWS + group % 32 / 8 * 16 + group % 8;
-        int column = chunk % (WIDTH / CHUNK) * CHUNK + eight * 8;
+        int row = chunk[p] / (WIDTH / CHUNK) * CHUNK_ROWS + pair[p] / 8 * 16 + pair[p] % 8;
+        int column = chunk[p] % (WIDTH / CHUNK) * CHUNK + eight[p] * 8;
         float upper[8], lower[8];
 #pragma unroll
         for (int q = 0; q < 4; q++) {

@@ -94,7 +94,8 @@ __device__ __forceinline__ unsigned long long further(unsigned long long operand
 
 #define R8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define R16 R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define R32 R16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define R20 R16 ", %16, %17, %18, %19"
+#define R32 R20 ", %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define R40 R32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define R64                                                                                                            \
     R40 ", %40, %41, %42, %43, %44, %45, %46, %47, "                                                                   \
@@ -102,24 +103,28 @@ __device__ __forceinline__ unsigned long long further(unsigned long long operand
 #define D2(i) "+f"(d[i]), "+f"(d[i + 1])
 #define D8(i) D2(i), D2(i + 2), D2(i + 4), D2(i + 6)
 #define D16(i) D8(i), D8(i + 8)
+#define D20(i) D16(i), D2(i + 16), D2(i + 18)
 #define D32(i) D16(i), D16(i + 16)
 #define D40(i) D32(i), D8(i + 32)
 #define D64(i) D32(i), D32(i + 32)
 
 WGMMA(16, R8, D8, 8, 9, 10, 11, 12, 13, 14)
 WGMMA(32, R16, D16, 16, 17, 18, 19, 20, 21, 22)
+WGMMA(40, R20, D20, 20, 21, 22, 23, 24, 25, 26)
 WGMMA(64, R32, D32, 32, 33, 34, 35, 36, 37, 38)
 WGMMA(80, R40, D40, 40, 41, 42, 43, 44, 45, 46)
 WGMMA(128, R64, D64, 64, 65, 66, 67, 68, 69, 70)
 
 #undef R8
 #undef R16
+#undef R20
 #undef R32
 #undef R40
 #undef R64
 #undef D2
 #undef D8
 #undef D16
+#undef D20
 #undef D32
 #undef D40
 #undef D64

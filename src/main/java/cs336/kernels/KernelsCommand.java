@@ -229,7 +229,7 @@ public final class KernelsCommand extends LabCommand {
                 forward.sharedBytes()));
         for (RowKernel kernel : RowKernel.values()) {
             builds.add(new KernelBuild(
-                    FlashRows.FILE, kernel.function(), d, dtype, rows.defines(kernel), rows.threads(), 0));
+                    FlashRows.FILE, kernel.function(), d, dtype, rows.defines(kernel), rows.threads(kernel), 0));
         }
         builds.add(new KernelBuild(
                 HopperBackwardTile.FILE,

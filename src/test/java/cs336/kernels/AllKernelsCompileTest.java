@@ -221,7 +221,7 @@ class AllKernelsCompileTest {
                 var rows = tile.rows(type);
                 for (RowKernel kernel : RowKernel.values()) {
                     variants.add(new KernelVariant(
-                            FlashRows.FILE, kernel.function(), rows.defines(kernel), rows.threads(), 0));
+                            FlashRows.FILE, kernel.function(), rows.defines(kernel), rows.threads(kernel), 0));
                 }
             });
         }

@@ -33,9 +33,13 @@ public record FlashRows(DType type, int width, int queries) {
     private static final int COLUMNS_PER_THREAD = 8;
     private static final int ROWS_PER_THREAD = 4;
 
-    /** Returns the number of threads in a block, which processes one block of queries. */
-    public int threads() {
-        return queries * (width / COLUMNS_PER_THREAD) / ROWS_PER_THREAD;
+    /** Returns the number of threads in a block of a kernel, which processes one block of queries. */
+    public int threads(RowKernel kernel) {
+        int threadsPerRow = width / COLUMNS_PER_THREAD;
+        if (kernel == RowKernel.BEFORE) {
+            threadsPerRow = Integer.highestOneBit(2 * threadsPerRow - 1); // the next power of two, for shuffles
+        }
+        return queries * threadsPerRow / ROWS_PER_THREAD;
     }
 
     /** Returns the macros that a kernel is compiled with. */

@@ -104,19 +104,14 @@ public record HopperBackwardTile(int width, int split) {
         };
     }
 
-    /** Returns the number of queries in a step. Each consumer then has one chunk of dQ, at most 64 × 64. */
+    /** Returns the number of queries in a step. Each consumer then has one chunk of dQ, of 64 queries. */
     public int queries() {
         return width > BOX ? BOX : CONSUMERS * BOX;
     }
 
-    /** Returns the number of columns of the fp32 sum of dQ: the columns of the kernel, or two chunks of 64. */
-    int sumColumns() {
-        return width > BOX ? CONSUMERS * BOX : width;
-    }
-
     /** Returns the tile sizes of the kernels before and after the main kernel. */
     public FlashRows rows(DType type) {
-        return new FlashRows(type, sumColumns(), queries());
+        return new FlashRows(type, width, queries());
     }
 
     /**
@@ -125,16 +120,16 @@ public record HopperBackwardTile(int width, int split) {
      * @param l2Bytes size of the GPU's L2 cache
      */
     int headGroup(long queries, long l2Bytes) {
-        long bytes = queries * (width * (2 + 2) + sumColumns() * Float.BYTES);
+        long bytes = queries * (width * (2 + 2 + Float.BYTES));
         return (int) Math.max(1, Math.min(Integer.MAX_VALUE, l2Bytes / 2 / bytes));
     }
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
-        int rowBytes = Math.max(sumColumns(), BOX) * ELEMENT_BYTES;
+        int rowBytes = (width > BOX ? 2 : 1) * BOX * ELEMENT_BYTES;
         int inputs = (2 * KEYS + 2 * STAGES * queries()) * rowBytes;
         int dS = 2 * KEYS * queries() * ELEMENT_BYTES;
-        int dQ = queries() * sumColumns() * Float.BYTES;
+        int dQ = queries() * width * Float.BYTES;
         int statistics = STAGES * 2 * queries() * Float.BYTES;
         int barriers = 1 + 2 * STAGES + 4 * CONSUMERS;
         return inputs + dS + dQ + statistics + barriers * BARRIER_BYTES;

@@ -36,7 +36,8 @@ final class HopperFlashBackward {
     private final Kernel before;
     private final Kernel main;
     private final Kernel after;
-    private final BlockDim rowBlock;
+    private final BlockDim beforeBlock;
+    private final BlockDim afterBlock;
 
     private HopperFlashBackward(HopperBackwardKey key) {
         tile = key.tile();
@@ -44,7 +45,8 @@ final class HopperFlashBackward {
         before = load(FlashRows.FILE, rows.defines(RowKernel.BEFORE), RowKernel.BEFORE.function(), key);
         main = load(HopperBackwardTile.FILE, tile.defines(key.type()), HopperBackwardTile.KERNEL, key);
         after = load(FlashRows.FILE, rows.defines(RowKernel.AFTER), RowKernel.AFTER.function(), key);
-        rowBlock = new BlockDim(rows.threads());
+        beforeBlock = new BlockDim(rows.threads(RowKernel.BEFORE));
+        afterBlock = new BlockDim(rows.threads(RowKernel.AFTER));
     }
 
     private static Kernel load(String file, Map<String, Object> defines, String kernel, HopperBackwardKey key) {
@@ -139,7 +141,7 @@ final class HopperFlashBackward {
 
         // One fp32 buffer: L and D, the sum of dQ, and the counters that order the additions to it.
         long statistics = blocks * STATISTICS * blockQueries;
-        long sum = blocks * blockQueries * tile.sumColumns();
+        long sum = blocks * blockQueries * tile.width();
         long turns = deterministic ? blocks * CHUNKS : 0;
         Tensor workspace = gpu.empty(statistics + sum + turns);
         long statisticsAt = workspace.data_ptr().address();
@@ -153,7 +155,7 @@ final class HopperFlashBackward {
         before.launch(
                 stream,
                 rowGrid,
-                rowBlock,
+                beforeBlock,
                 0,
                 o,
                 dO,
@@ -201,7 +203,7 @@ final class HopperFlashBackward {
         after.launch(
                 stream,
                 rowGrid,
-                rowBlock,
+                afterBlock,
                 0,
                 sumAt,
                 dQ,
