@@ -12,12 +12,21 @@ abstract class FeedForward extends NnModule {
         return fuser.of(in -> torch.silu(in[0]).mul(in[1]));
     }
 
-    /** @param activation the function of {@link #activation}, which only SwiGLU uses; the caller closes it */
+    /**
+     * @param fuser the executor of W₁·x and W₃·x, which only SwiGLU uses
+     * @param activation the function of {@link #activation}, which only SwiGLU uses; the caller closes it
+     */
     static FeedForward of(
-            ModelEdition edition, int dModel, int dFf, Fuser.FusedFunction activation, Device device, DType dtype) {
+            ModelEdition edition,
+            int dModel,
+            int dFf,
+            Fuser fuser,
+            Fuser.FusedFunction activation,
+            Device device,
+            DType dtype) {
         return switch (edition) {
             case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
-            case SPRING_2025 -> new SwiGlu(dModel, dFf, activation, device, dtype);
+            case SPRING_2025 -> new SwiGlu(dModel, dFf, fuser, activation, device, dtype);
         };
     }
 
@@ -71,9 +80,11 @@ abstract class FeedForward extends NnModule {
         private final Linear gate;
         private final Linear down;
         private final Linear up;
+        private final Fuser fuser;
         private final Fuser.FusedFunction activation;
 
-        SwiGlu(int dModel, int dFf, Fuser.FusedFunction activation, Device device, DType dtype) {
+        SwiGlu(int dModel, int dFf, Fuser fuser, Fuser.FusedFunction activation, Device device, DType dtype) {
+            this.fuser = fuser;
             this.activation = activation;
             gate = child("w1", new Linear(dModel, dFf, device, dtype));
             down = child("w2", new Linear(dFf, dModel, device, dtype));
@@ -82,7 +93,7 @@ abstract class FeedForward extends NnModule {
 
         @Override
         Tensor inner(Tensor x) {
-            return activation.apply(gate.forward(x), up.forward(x));
+            return activation.apply(fuser.linear(x, gate, up));
         }
 
         @Override

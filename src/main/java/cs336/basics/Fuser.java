@@ -1,16 +1,17 @@
 package cs336.basics;
 
+import java.util.Arrays;
 import java.util.ServiceLoader;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An executor of the elementwise functions of a model: the product silu(W₁·x) ∘ W₃·x of SwiGLU and the rotary position
- * embedding. A model configuration selects one by name; other packages register theirs as services
- * ({@link ServiceLoader}).
+ * An executor of the memory-bound parts of a model: the product silu(W₁·x) ∘ W₃·x of SwiGLU, the rotary position
+ * embedding, and the sum of input gradients where several linear layers have the same input. A model configuration
+ * selects one by name; other packages register theirs as services ({@link ServiceLoader}).
  *
- * <p>At long contexts these functions are memory-bound. PyTorch runs each of their operators as a kernel that reads and
- * writes whole tensors; a fused kernel reads each input once and writes each output once.
+ * <p>PyTorch runs each of the operators of these parts as a kernel that reads and writes whole tensors; a fused kernel
+ * reads each input once and writes each output once.
  */
 public interface Fuser {
     /** The name of the executor that runs each operator separately. */
@@ -21,6 +22,14 @@ public interface Fuser {
 
     /** Returns an executable form of a function that depends on its inputs and on constants only. */
     FusedFunction of(Function<Tensor[], Tensor> function);
+
+    /**
+     * Returns the outputs of linear layers with the same input.
+     *
+     * @param x […, in]
+     * @return a tensor […, out] for each layer, in the caller's memory scope
+     */
+    Tensor[] linear(Tensor x, Linear... layers);
 
     /**
      * Returns the executor of this name.
@@ -61,6 +70,11 @@ public interface Fuser {
                     // nothing was prepared
                 }
             };
+        }
+
+        @Override
+        public Tensor[] linear(Tensor x, Linear... layers) {
+            return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
         }
     }
 }

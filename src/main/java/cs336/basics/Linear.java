@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -32,6 +33,26 @@ public final class Linear extends NnModule {
      */
     Tensor crossEntropy(Tensor x, Tensor targets, int rows) {
         return run(() -> LinearCrossEntropy.of(x, weight, targets, rows));
+    }
+
+    /** Returns the weight as an operand of a matrix multiplication, cast to the autocast dtype, in a new handle. */
+    Tensor operand() {
+        return run(() -> Autocast.operand(new Tensor(weight)));
+    }
+
+    /**
+     * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
+     * writes the gradient of the input once. There is no other difference to separate calls.
+     *
+     * @param x […, in]
+     * @return a tensor […, out] for each layer, in the caller's memory scope
+     * @throws IllegalArgumentException if x does not have the width that all layers accept
+     */
+    public static Tensor[] jointly(Tensor x, Linear... layers) {
+        for (Linear layer : layers) {
+            Normalization.requireWidth(x, layer.weight.size(1));
+        }
+        return JointLinear.of(x, layers);
     }
 
     /** Returns zeros with the shape and autograd graph of the output; see {@link UnreadLinear}. */

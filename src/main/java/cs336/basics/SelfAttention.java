@@ -16,17 +16,27 @@ public final class SelfAttention extends NnModule {
     private final Linear output;
     private final Attention attention;
     private final RotaryEmbedding rotary;
+    private final Fuser fuser;
 
     /**
      * Creates a layer with random weights.
      *
      * @param attention the implementation of attention
      * @param rotary rotary position embedding of queries and keys; null if position embeddings are learned
+     * @param fuser the executor of the projections of queries, keys and values
      */
-    SelfAttention(int dModel, int numHeads, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+    SelfAttention(
+            int dModel,
+            int numHeads,
+            Attention attention,
+            RotaryEmbedding rotary,
+            Fuser fuser,
+            Device device,
+            DType dtype) {
         this.numHeads = numHeads;
         this.attention = attention;
         this.rotary = rotary;
+        this.fuser = fuser;
         queries = child("q_proj", new Linear(dModel, dModel, device, dtype));
         keys = child("k_proj", new Linear(dModel, dModel, device, dtype));
         values = child("v_proj", new Linear(dModel, dModel, device, dtype));
@@ -35,9 +45,10 @@ public final class SelfAttention extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
-        Tensor q = positioned(queries.forward(x)).transpose(1, 2); // [B, H, T, d]
-        Tensor k = positioned(keys.forward(x)).transpose(1, 2);
-        Tensor v = heads(values.forward(x)).transpose(1, 2);
+        Tensor[] projected = fuser.linear(x, queries, keys, values); // each [B, T, D]
+        Tensor q = positioned(projected[0]).transpose(1, 2); // [B, H, T, d]
+        Tensor k = positioned(projected[1]).transpose(1, 2);
+        Tensor v = heads(projected[2]).transpose(1, 2);
         Tensor attended = attention.apply(q, k, v, true).transpose(1, 2); // [B, T, H, d]
         return output.forward(attended.flatten(-2, -1));
     }

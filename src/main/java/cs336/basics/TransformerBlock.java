@@ -17,6 +17,7 @@ public final class TransformerBlock extends NnModule {
     private final boolean recomputesFeedForward;
 
     /**
+     * @param fuser the executor of linear layers with the same input
      * @param activation activation function of the feed-forward layer; the caller closes it
      * @param recomputesFeedForward whether ln2 and ffn keep only their input and are recomputed in the backward pass
      */
@@ -24,6 +25,7 @@ public final class TransformerBlock extends NnModule {
             TransformerConfig config,
             Attention attention,
             RotaryEmbedding rotary,
+            Fuser fuser,
             Fuser.FusedFunction activation,
             boolean recomputesFeedForward,
             Device device,
@@ -32,9 +34,11 @@ public final class TransformerBlock extends NnModule {
         Normalization norm = Normalization.named(config.normalization());
         int dModel = config.dModel();
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
-        this.attention = child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, device, dtype));
+        this.attention =
+                child("attn", new SelfAttention(dModel, config.numHeads(), attention, rotary, fuser, device, dtype));
         feedForwardNorm = child("ln2", norm.create(dModel, config.eps(), device, dtype));
-        feedForward = child("ffn", FeedForward.of(config.edition(), dModel, config.dFf(), activation, device, dtype));
+        feedForward =
+                child("ffn", FeedForward.of(config.edition(), dModel, config.dFf(), fuser, activation, device, dtype));
     }
 
     @Override

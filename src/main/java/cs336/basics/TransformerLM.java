@@ -71,7 +71,8 @@ public final class TransformerLM extends NnModule {
             boolean recomputesFeedForward = plan.recomputesFeedForward(i);
             layers.add(child(
                     "layers." + i,
-                    new TransformerBlock(config, attention, rotary, activation, recomputesFeedForward, device, dtype)));
+                    new TransformerBlock(
+                            config, attention, rotary, fuser, activation, recomputesFeedForward, device, dtype)));
         }
         finalNorm = child(
                 "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));
