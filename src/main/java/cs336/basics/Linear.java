@@ -3,6 +3,8 @@ package cs336.basics;
 import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import java.util.Arrays;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -42,7 +44,7 @@ public final class Linear extends NnModule {
 
     /**
      * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
-     * writes the gradient of the input once. There is no other difference to separate calls.
+     * writes the gradient of the input once. Without grad mode this is the same as separate calls.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
@@ -52,7 +54,12 @@ public final class Linear extends NnModule {
         for (Linear layer : layers) {
             Normalization.requireWidth(x, layer.weight.size(1));
         }
-        return JointLinear.of(x, layers);
+        return GradMode.is_enabled() ? JointLinear.of(x, layers) : separately(x, layers);
+    }
+
+    /** Returns the outputs of several layers with the same input. */
+    static Tensor[] separately(Tensor x, Linear... layers) {
+        return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
     }
 
     /** Returns zeros with the shape and autograd graph of the output; see {@link UnreadLinear}. */

@@ -298,11 +298,12 @@ public record ModelMemory(
 
     /**
      * Returns the saved inputs of linear layers with a common input. In fp32 they share one tensor; under autocast each
-     * layer saves its own cast.
+     * layer saves its own cast, unless the layers are fused.
      */
     private List<TensorMemory> inputs(String layers, int count) {
         return isCast()
-                ? List.of(new TensorMemory("inputs of " + layers + ", cast", "N × D", autocast, count, rows()))
+                ? List.of(new TensorMemory(
+                        "inputs of " + layers + ", cast", "N × D", autocast, isFused() ? 1 : count, rows()))
                 : List.of(rows("input of " + layers, residual));
     }
 

@@ -37,10 +37,6 @@ class JointLinearTest extends ScopedTest {
         return torch.randn(new long[] {2, 5, IN}, device.options(dtype)).set_requires_grad(true);
     }
 
-    private static Tensor[] separately(Tensor x, Linear... layers) {
-        return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
-    }
-
     /** Returns the used outputs, then the gradients of x and of each weight. */
     private static List<Tensor> results(Layers function, List<Integer> used, Tensor x, Linear... layers) {
         Tensor[] outputs = function.apply(x);
@@ -74,7 +70,7 @@ class JointLinearTest extends ScopedTest {
         };
         Layers separate = in -> {
             try (var scope = Autocast.of(device, autocast)) {
-                return separately(in, layers);
+                return Linear.separately(in, layers);
             }
         };
         List<Tensor> expected = results(separate, used, x, layers);
@@ -130,7 +126,7 @@ class JointLinearTest extends ScopedTest {
     @Test
     void theActionBeforeAForwardPassRunsBeforeTheWeightIsRead() {
         Linear[] layers = layers(Device.cpu(), DType.FLOAT32);
-        Tensor x = input(Device.cpu(), DType.FLOAT32).detach();
+        Tensor x = input(Device.cpu(), DType.FLOAT32);
         List<String> calls = new ArrayList<>();
         layers[1].beforeForward(() -> {
             calls.add("before");
