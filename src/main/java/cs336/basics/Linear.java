@@ -1,9 +1,14 @@
 package cs336.basics;
 
 import cs336.torch.Autocast;
+import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.Objects;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -38,7 +43,7 @@ public final class Linear extends NnModule {
     }
 
     /** Returns the weight as an operand of a matrix multiplication, cast to the autocast dtype, in a new handle. */
-    Tensor operand() {
+    private Tensor operand() {
         return run(() -> Autocast.operand(new Tensor(weight)));
     }
 
@@ -51,14 +56,28 @@ public final class Linear extends NnModule {
      * @throws IllegalArgumentException if x does not have the width that all layers accept
      */
     public static Tensor[] jointly(Tensor x, Linear... layers) {
+        Objects.requireNonNull(layers, "layers must not be null");
         for (Linear layer : layers) {
             Normalization.requireWidth(x, layer.weight.size(1));
         }
-        return GradMode.is_enabled() ? JointLinear.of(x, layers) : separately(x, layers);
+        if (!GradMode.is_enabled()) {
+            return separately(x, layers);
+        }
+        try (var scope = MemoryScope.open()) {
+            Stream<Tensor> weights = Arrays.stream(layers).map(Linear::operand);
+            Tensor input = Autocast.operand(new Tensor(x));
+            Tensor[] outputs = new JointLinear()
+                    .apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new));
+            for (Tensor output : outputs) {
+                scope.escape(output);
+            }
+            return outputs;
+        }
     }
 
     /** Returns the outputs of several layers with the same input. */
     static Tensor[] separately(Tensor x, Linear... layers) {
+        Objects.requireNonNull(layers, "layers must not be null");
         return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
     }
 
@@ -71,5 +90,44 @@ public final class Linear extends NnModule {
     protected Tensor compute(Tensor x) {
         Normalization.requireWidth(x, weight.size(1));
         return torch.linear(x, weight);
+    }
+
+    /**
+     * The function of {@link #jointly}: x, W₁, W₂, … → x·W₁ᵀ, x·W₂ᵀ, …. The backward pass adds up the gradient of x,
+     * dY₁·W₁ + dY₂·W₂ + …, inside the matrix multiplications. Separate layers compute one gradient each, and autograd
+     * adds them with a kernel that reads two tensors and writes a third.
+     */
+    static final class JointLinear extends AutogradFunction {
+        @Override
+        protected Tensor[] forward(Context ctx, Tensor... inputs) {
+            ctx.save(inputs);
+            return Arrays.stream(inputs)
+                    .skip(1)
+                    .map(weight -> torch.linear(inputs[0], weight))
+                    .toArray(Tensor[]::new);
+        }
+
+        @Override
+        protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+            Tensor x = ctx.saved(0); // […, in]
+            Tensor rows = x.reshape(-1, x.size(-1)); // [N, in]
+            Tensor dX = null; // [N, in]
+            Tensor[] gradients = new Tensor[1 + gradOutputs.length];
+            for (int i = 1; i < gradients.length; i++) {
+                if (gradOutputs[i - 1] == null) {
+                    continue;
+                }
+                Tensor weight = ctx.saved(i); // [outᵢ, in]
+                Tensor dY = gradOutputs[i - 1].reshape(-1, weight.size(0)); // [N, outᵢ]
+                if (ctx.needsInputGrad(i)) {
+                    gradients[i] = dY.t().matmul(rows);
+                }
+                if (ctx.needsInputGrad(0)) {
+                    dX = dX == null ? dY.matmul(weight) : dX.addmm_(dY, weight);
+                }
+            }
+            gradients[0] = dX == null ? null : dX.view(Tensors.shape(x));
+            return gradients;
+        }
     }
 }
