@@ -70,8 +70,8 @@ public final class ModelOptions {
             names = "--fusion",
             defaultValue = Fuser.NONE,
             paramLabel = "<name>",
-            description = "implementation of the elementwise functions of SwiGLU and RoPE: none (one kernel per PyTorch"
-                    + " operator) or compiled (fused kernels)")
+            description = "implementation of the elementwise functions of SwiGLU and RoPE and of linear layers with the"
+                    + " same input: none (one kernel per PyTorch operator) or compiled (fused kernels)")
     private String fusion;
 
     @Option(names = "--d-model", paramLabel = "<n>", description = "width of the model. Default: from --size")
