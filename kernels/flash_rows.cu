@@ -10,7 +10,8 @@
 // L is +∞ for padded queries and for queries whose scores are all −∞, so that their probabilities 2^(s − L) are 0.
 //
 // The sum of dQ is stored in the order of a warpgroup's wgmma accumulator registers, in chunks of 64 queries × all columns or, if
-// there are more than 64, half of them. Each of the 128 threads stores 16 bytes for every eight columns, next to those of its neighbours; thread 32w + l holds
+// there are more than 64, half of them. Each of the 128 threads stores 16 bytes for every eight columns, next to those of its
+// neighbours; thread 32w + l holds
 //   rows 16w + l/4 and 8 below it, columns 2(l%4) and the next one: {upper left, upper right, lower left, lower right}.
 //
 // Macros set at compile time:

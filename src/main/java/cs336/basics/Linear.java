@@ -42,11 +42,6 @@ public final class Linear extends NnModule {
         return run(() -> LinearCrossEntropy.of(x, weight, targets, rows));
     }
 
-    /** Returns the weight as an operand of a matrix multiplication, cast to the autocast dtype, in a new handle. */
-    private Tensor operand() {
-        return run(() -> Autocast.operand(new Tensor(weight)));
-    }
-
     /**
      * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
      * writes the gradient of the input once. Without grad mode this is the same as separate calls.
@@ -73,6 +68,11 @@ public final class Linear extends NnModule {
             }
             return outputs;
         }
+    }
+
+    /** Returns the weight as an operand of a matrix multiplication, cast to the autocast dtype, in a new handle. */
+    private Tensor operand() {
+        return run(() -> Autocast.operand(new Tensor(weight)));
     }
 
     /** Returns the outputs of several layers with the same input. */

@@ -363,13 +363,18 @@ public record FsdpPrediction(
             return value(numbers, STEPS.formatted("") + filters.formatted(metric) + ".median");
         }
 
-        /** Returns null if no trace of this step was recorded. */
+        /**
+         * Returns the time of communication without computation: the median time of communication times the median
+         * ratio without overlap, because medians of two times may be those of different steps.
+         *
+         * @return null if no trace of this step was recorded
+         */
         private Double measuredExposed() {
             double communication = 0;
-            double overlapped = 0;
+            double overlapRatio = 0;
             boolean recorded = false;
             for (Row row : numbers.selectWithNumbers(
-                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=communication, overlapped]",
+                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=communication, overlap-ratio]",
                     "batch",
                     "context")) {
                 boolean isSame = row.getString("size").equals(size)
@@ -381,11 +386,11 @@ public record FsdpPrediction(
                     if (row.getString("metric").equals("communication")) {
                         communication = row.getDouble("median");
                     } else {
-                        overlapped = row.getDouble("median");
+                        overlapRatio = row.getDouble("median");
                     }
                 }
             }
-            return recorded ? communication - overlapped : null;
+            return recorded ? communication * (1 - overlapRatio) : null;
         }
 
         FsdpPrediction prediction() {
