@@ -5,7 +5,7 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** An embedding table: int64 indices […] → rows […, width]. Parameter {@code weight} [count, width]. */
+/** An embedding table: int64 or int32 indices […] → rows […, width]. Parameter {@code weight} [count, width]. */
 public final class Embedding extends NnModule {
     private final Tensor weight;
 

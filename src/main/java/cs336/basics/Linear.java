@@ -93,9 +93,9 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * The function of {@link #jointly}: x, W₁, W₂, … → x·W₁ᵀ, x·W₂ᵀ, …. The backward pass adds up the gradient of x,
-     * dY₁·W₁ + dY₂·W₂ + …, inside the matrix multiplications. Separate layers compute one gradient each, and autograd
-     * adds them with a kernel that reads two tensors and writes a third.
+     * The function of {@link #jointly}: x, W₁, W₂, … → x·W₁ᵀ, x·W₂ᵀ, …. The backward pass accumulates the gradient of
+     * x, dY₁·W₁ + dY₂·W₂ + …, inside the matrix multiplications. Separate layers compute one gradient each, and
+     * autograd adds them with a kernel that reads two tensors and writes a third.
      */
     static final class JointLinear extends AutogradFunction {
         @Override

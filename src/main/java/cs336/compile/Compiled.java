@@ -35,10 +35,11 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>Inputs with other dtypes, shapes, strides or devices lead to another recording, as {@code torch.compile}
- * recompiles. The function must not depend on anything else that changes: it is a function of its inputs and of tensors
- * whose elements may change, such as parameters. An input must not share memory with such a tensor, unless it is one of
- * the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps.
+ * <p>A call records again, as {@code torch.compile} recompiles, if the inputs have other dtypes, shapes, strides or
+ * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast or TF32 has changed. The
+ * function must not depend on anything else that changes: it is a function of its inputs and of tensors whose elements
+ * may change, such as parameters. An input must not share memory with such a tensor, unless it is one of the parameters
+ * of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps.
  * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
  * called on the same thread.
  */
@@ -100,7 +101,7 @@ public final class Compiled implements AutoCloseable {
     /**
      * Returns the compiled form of a function that also reads parameters.
      *
-     * @param parameters the tensors, besides the inputs, to which gradients flow
+     * @param parameters the tensors, in addition to the inputs, to which gradients flow
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
@@ -121,8 +122,9 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns a version that runs as a CUDA graph on a GPU, which removes its launch overhead. A call overwrites the
-     * outputs of the previous call with the same layouts.
+     * Returns a version whose calls without gradients run as a CUDA graph on a GPU, which removes their launch
+     * overhead. Such a call overwrites the outputs of the previous call of the same recording. Calls with gradients run
+     * without a graph.
      */
     public Compiled asGraph() {
         return new Compiled(function, parameters, keepsAttention, true, fallsBack);
@@ -130,7 +132,7 @@ public final class Compiled implements AutoCloseable {
 
     /**
      * Returns a version that calls the function itself with inputs for which it cannot be recorded. The first of these
-     * calls begins a recording and then calls the function again, so it must not write to its inputs.
+     * calls begins a recording and then calls the function again, so the function must not write to its inputs.
      */
     public Compiled orPlain() {
         return new Compiled(function, parameters, keepsAttention, graphed, true);
@@ -250,14 +252,17 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
-    /** Returns the number of compiled programs, one for each combination of layouts of the inputs so far. */
+    /** Returns the number of compiled programs so far. */
     public int recordings() {
         return (int) recordings.values().stream()
                 .filter(recording -> recording != plain)
                 .count();
     }
 
-    /** Returns the recorded and the fused program of each recording, and the sources of the generated kernels. */
+    /**
+     * Returns the recorded program of each recording. One without gradients also has the fused program and the sources
+     * of the generated kernels, one with gradients the programs of both passes.
+     */
     public String explain() {
         return recordings.values().stream()
                 .map(recording -> recording.explain.get())

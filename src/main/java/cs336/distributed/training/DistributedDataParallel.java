@@ -43,8 +43,9 @@ import org.bytedeco.pytorch.global.torch;
  * parameter.
  *
  * <p><b>Order of collectives.</b> Collectives are matched by order alone, so all ranks must start them in the same
- * order. In the first step this is the reverse order of the parameters; from then on it is the order in which rank 0's
- * gradients became ready in the first step. A gradient that is ready early waits for its turn.
+ * order. Strategies that overlap use the reverse order of the parameters in the first step, and from then on the order
+ * in which rank 0's gradients became ready in that step; a gradient that is ready early waits for its turn. The other
+ * strategies keep one order.
  *
  * <p><b>First step.</b> Ranks compare their collectives ({@link ProcessGroup}), so a fast rank waits for the slowest
  * one. Its backward pass waits too. Otherwise the gradients of many layers would accumulate in memory in addition to

@@ -77,7 +77,10 @@ public final class FlashAttentions {
         }
     }
 
-    /** {@code flash-3xtf32}: {@link MmaFlash} with fp32 as sums of two TF32 numbers. */
+    /**
+     * {@code flash-3xtf32}: {@code flash-mma} under a name for comparisons in fp32, which it splits into two TF32
+     * numbers.
+     */
     public static final class ThreeTimesTf32 extends NamedFlashAttention {
         public ThreeTimesTf32() {
             super("flash-3xtf32", new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));

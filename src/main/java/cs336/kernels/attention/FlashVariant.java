@@ -17,9 +17,9 @@ import org.bytedeco.pytorch.Tensor;
  */
 public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, HopperFlash {
     /**
-     * Selects the fastest variant for these queries: {@link HopperFlash} if it supports them; otherwise
-     * {@link MmaFlash} on a GPU, with fp32 as three TF32 matrix multiplications, which are as accurate as fp32, or as
-     * one where TF32 is {@linkplain Torch#allowsTf32 allowed}; otherwise {@link TiledFlash}.
+     * Selects the fastest variant for these queries: the first of {@link HopperFlash}, {@link MmaFlash} and
+     * {@link TiledFlash} that supports their device, dtype and head dimension. MmaFlash multiplies fp32 inputs as one
+     * TF32 multiplication if TF32 is {@linkplain Torch#allowsTf32 allowed}, otherwise as three.
      */
     static FlashVariant of(Tensor q) {
         Tensors.requireDefined("q", q);

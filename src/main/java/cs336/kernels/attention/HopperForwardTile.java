@@ -60,7 +60,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
                     split(64, 3, 4, 3, 4.6, 0.061, 0.065),
                     split(64, 3, 8, 3, 7.5, 0.032, 0.036),
                     // split(80, …): busy times from those of 128 and ratios measured with 256 heads; the others are
-                    // guesses
+                    // estimates, not measured
                     separate(80, 3, 64, 4, 2.6, 0.72),
                     separate(80, 2, 128, 2, 3.2, 1.12),
                     split(80, 2, 1, 2, 2.4, 0.29, 0.33),

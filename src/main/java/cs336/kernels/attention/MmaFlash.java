@@ -38,8 +38,8 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         /** Operands rounded to TF32, 11 significant bits. */
         TF32(1),
         /**
-         * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32, at a
-         * third of TF32's speed. Infinite inputs, and those above 3.4e38, give NaN.
+         * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32. Infinite
+         * inputs, and those above 3.4e38, give NaN.
          */
         TF32_X3(3);
 
