@@ -23,7 +23,8 @@ public interface Attention {
      * @param v values, shaped like the keys
      * @param causal whether query i attends only to the keys 0 … i
      * @return a tensor shaped like the queries, in the caller's memory scope
-     * @throws IllegalArgumentException if the shapes do not match
+     * @throws IllegalArgumentException if {@link #requireInputs} rejects the inputs, or the implementation does not
+     *     support them
      */
     Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal);
 

@@ -55,8 +55,8 @@ public interface Optimizer extends AutoCloseable {
     void setLearningRate(double learningRate);
 
     /**
-     * Returns the optimizer state by name, such as {@code <parameter>.m}; empty before the first step. These are the
-     * tensors in use, not copies.
+     * Returns the optimizer state by name, such as {@code <parameter>.m}; empty before the first step or if the
+     * optimizer has no state. Moments are the tensors in use, not copies.
      */
     Map<String, Tensor> state();
 

@@ -45,7 +45,8 @@ public final class TransformerLM extends NnModule {
     /**
      * Creates a model with random parameters of this dtype.
      *
-     * @throws IllegalArgumentException if the model has too many blocks for its checkpointing budget
+     * @throws IllegalArgumentException if the model has too many blocks for its checkpointing budget, or too many
+     *     positions for the rotary embedding ({@link RotaryEmbedding#hasTable})
      */
     public TransformerLM(TransformerConfig config, Device device, DType dtype) {
         plan = config.checkpointing().plan(config.numLayers()); // before anything is allocated

@@ -24,7 +24,8 @@ import org.bytedeco.pytorch.global.torch;
  * }</pre>
  *
  * <p><b>The function</b> runs in the forward pass and again in the backward pass, with the same inputs. It must compute
- * the same both times, and must not change its inputs in place. It may use other tensors than its inputs, such as
+ * the same both times, and must not change its inputs in place. If the recomputation returns other shapes or another
+ * graph, the backward pass throws an {@link IllegalStateException}. It may use other tensors than its inputs, such as
  * parameters of layers. These get their gradients, too, but they must still exist in the backward pass: a tensor that
  * its memory scope has freed by then must be an input.
  *

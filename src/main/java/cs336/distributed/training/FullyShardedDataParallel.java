@@ -127,9 +127,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Constructs a module and shards it, one parameter after another, so that no rank ever holds more than its shards
-     * and one whole parameter. All ranks call it with the same constructor. The modules that {@link FsdpSettings} names
-     * are sharded after the construction.
+     * Constructs a module and shards it. The parameter of each linear and embedding layer is sharded as soon as it
+     * exists, so that these are never all in memory. All other parameters are whole during the construction; afterwards
+     * those of the modules that {@link FsdpSettings} names are sharded. All ranks call it with the same constructor.
      *
      * @param constructor creates the module on the group's device; it may freeze parameters afterwards
      * @throws IllegalArgumentException as the constructor of this class

@@ -47,7 +47,8 @@ public final class FlashAttention extends AutogradFunction {
      * @param v values, of the keys' shape and dtype
      * @param causal whether query i attends to keys 0 … i only
      * @return output with the shape and dtype of the queries, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
+     * @throws IllegalArgumentException if a dtype is not supported, an input is empty, or shapes, dtypes or devices do
+     *     not match
      */
     public static Tensor apply(Tensor q, Tensor k, Tensor v, boolean causal) {
         return apply(q, k, v, causal, FlashVariant::of);
