@@ -44,7 +44,8 @@ public final class Linear extends NnModule {
 
     /**
      * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
-     * writes the gradient of the input once. Without grad mode this is the same as separate calls.
+     * writes the gradient of the input once. The layers run separately without grad mode, and if one has an action
+     * {@linkplain #afterForward after its forward pass}, which may free its weight before the function ends.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
@@ -55,12 +56,12 @@ public final class Linear extends NnModule {
         for (Linear layer : layers) {
             Normalization.requireWidth(x, layer.weight.size(1));
         }
-        if (!GradMode.is_enabled()) {
+        if (!GradMode.is_enabled() || Arrays.stream(layers).anyMatch(NnModule::hasActionAfterForward)) {
             return separately(x, layers);
         }
         try (var scope = MemoryScope.open()) {
             Stream<Tensor> weights = Arrays.stream(layers).map(Linear::operand);
-            Tensor input = Autocast.operand(new Tensor(x));
+            Tensor input = Autocast.operand(x);
             Tensor[] outputs = new JointLinear()
                     .apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new));
             for (Tensor output : outputs) {

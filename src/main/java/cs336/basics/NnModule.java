@@ -26,11 +26,13 @@ public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
     private static final ThreadLocal<BiConsumer<NnModule, Tensor>> LISTENER = new ThreadLocal<>();
 
+    private static final Consumer<Tensor> NO_ACTION = output -> {};
+
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, NnModule> children = new LinkedHashMap<>();
     private boolean closed;
     private Runnable beforeForward = () -> {};
-    private Consumer<Tensor> afterForward = output -> {};
+    private Consumer<Tensor> afterForward = NO_ACTION;
     private String name = getClass().getSimpleName(); // for a child, the name that its parent gave it
 
     /**
@@ -80,6 +82,17 @@ public abstract class NnModule implements AutoCloseable {
      */
     public final void afterForward(Consumer<Tensor> action) {
         afterForward = action;
+    }
+
+    /** Returns whether an action is set by {@link #afterForward}. */
+    final boolean hasActionAfterForward() {
+        return afterForward != NO_ACTION;
+    }
+
+    /** Removes the actions before and after forward passes of this layer. */
+    public final void removeActions() {
+        beforeForward = () -> {};
+        afterForward = NO_ACTION;
     }
 
     /** Returns this layer and all its descendants, parents before children. */

@@ -688,10 +688,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             return;
         }
         closed = true;
-        for (NnModule layer : module.layers()) {
-            layer.beforeForward(() -> {});
-            layer.afterForward(output -> {});
-        }
+        module.layers().forEach(NnModule::removeActions);
         if (group.failure() == null) {
             units.forEach(FsdpUnit::discardReduced);
             units.forEach(FsdpUnit::free);

@@ -10,6 +10,7 @@ import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Checkpoint;
 import cs336.basics.Embedding;
+import cs336.basics.Fuser;
 import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
 import cs336.basics.Linear;
@@ -135,6 +136,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             return wrong; // the number of ranks does not matter to the rest
         }
         each("Transformers with activation checkpointing train as in a single process", this::checkpointing);
+        each("fused layers train as in a single process", this::fusedLayers);
         each("gathered units are limited", this::limits);
         each("steps leak no native objects", this::leaks);
         each("invalid calls are rejected", this::invalidCalls);
@@ -246,11 +248,17 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void transformers() {
-        eachConfiguration((edition, settings) -> train(edition, settings, 4));
+        eachConfiguration((edition, settings) -> train(edition, Fuser.NONE, settings, 4));
     }
 
-    private void train(ModelEdition edition, FsdpSettings settings, int steps) {
-        try (var model = transformer(edition, 3, seed + group.rank());
+    private void fusedLayers() {
+        SETTINGS.forEach(settings -> train(ModelEdition.SPRING_2024, "compiled", settings, 2));
+    }
+
+    private void train(ModelEdition edition, String fusion, FsdpSettings settings, int steps) {
+        Torch.seed(seed + group.rank());
+        TransformerConfig config = RankChecks.tinyModel(edition, 3).withFusion(fusion);
+        try (var model = new TransformerLM(config, device, FP64);
                 var alone = transformer(edition, 3, seed);
                 var fsdp = new FullyShardedDataParallel(model, group, settings);
                 var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01));
