@@ -23,12 +23,14 @@ public interface Fuser {
     FusedFunction of(Function<Tensor[], Tensor> function);
 
     /**
-     * Returns the outputs of linear layers with the same input.
+     * Returns the outputs of linear layers with the same input. By default each layer runs by itself.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
      */
-    Tensor[] linear(Tensor x, Linear... layers);
+    default Tensor[] linear(Tensor x, Linear... layers) {
+        return Linear.separately(x, layers);
+    }
 
     /**
      * Returns the executor of this name.
@@ -69,11 +71,6 @@ public interface Fuser {
                     // nothing was prepared
                 }
             };
-        }
-
-        @Override
-        public Tensor[] linear(Tensor x, Linear... layers) {
-            return Linear.separately(x, layers);
         }
     }
 }

@@ -62,12 +62,8 @@ public final class Linear extends NnModule {
         try (var scope = MemoryScope.open()) {
             Stream<Tensor> weights = Arrays.stream(layers).map(Linear::operand);
             Tensor input = Autocast.operand(x);
-            Tensor[] outputs = new JointLinear()
-                    .apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new));
-            for (Tensor output : outputs) {
-                scope.escape(output);
-            }
-            return outputs;
+            return scope.escapeAll(new JointLinear()
+                    .apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new)));
         }
     }
 
@@ -98,7 +94,7 @@ public final class Linear extends NnModule {
      * x, dY₁·W₁ + dY₂·W₂ + …, inside the matrix multiplications. Separate layers compute one gradient each, and
      * autograd adds them with a kernel that reads two tensors and writes a third.
      */
-    static final class JointLinear extends AutogradFunction {
+    static class JointLinear extends AutogradFunction {
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);

@@ -1,7 +1,6 @@
 package cs336.basics;
 
 import cs336.torch.Autocast;
-import cs336.torch.AutogradFunction;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
@@ -12,7 +11,7 @@ import org.bytedeco.pytorch.global.torch;
  * backward pass computes the true gradients. Used for the last layer of a checkpointed function, whose recomputation
  * only needs the autograd graph.
  */
-final class UnreadLinear extends AutogradFunction {
+final class UnreadLinear extends Linear.JointLinear {
     private static final long[] SCALAR = {};
 
     private UnreadLinear() {}
@@ -30,17 +29,5 @@ final class UnreadLinear extends AutogradFunction {
         long[] shape = Tensors.shape(inputs[0]);
         shape[shape.length - 1] = inputs[1].size(0);
         return new Tensor[] {torch.zeros(SCALAR, inputs[0].options()).expand(shape)};
-    }
-
-    @Override
-    protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-        Tensor x = ctx.saved(0); // […, in]
-        Tensor weight = ctx.saved(1); // [out, in]
-        Tensor gradient = gradOutputs[0]; // […, out]
-        Tensor dX = ctx.needsInputGrad(0) ? gradient.matmul(weight) : null;
-        Tensor dWeight = ctx.needsInputGrad(1)
-                ? gradient.reshape(-1, weight.size(0)).t().matmul(x.reshape(-1, weight.size(1)))
-                : null;
-        return new Tensor[] {dX, dWeight};
     }
 }

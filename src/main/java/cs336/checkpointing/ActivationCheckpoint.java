@@ -97,11 +97,8 @@ public final class ActivationCheckpoint {
             Tensors.requireDefined("input " + i, inputs[i]);
         }
         try (var scope = MemoryScope.open()) {
-            Tensor[] outputs = GradMode.is_enabled() ? record(function, recomputation, inputs) : run(function, inputs);
-            for (Tensor output : outputs) {
-                scope.escape(output);
-            }
-            return outputs;
+            return scope.escapeAll(
+                    GradMode.is_enabled() ? record(function, recomputation, inputs) : run(function, inputs));
         }
     }
 

@@ -161,7 +161,7 @@ public final class Compiled implements AutoCloseable {
                 recordings.put(guard, recording);
             }
             Tensor[] outputs = ofRecording.get();
-            return escaped(scope, outputs == null ? recording.run.apply(inputs) : outputs);
+            return scope.escapeAll(outputs == null ? recording.run.apply(inputs) : outputs);
         }
     }
 
@@ -196,16 +196,6 @@ public final class Compiled implements AutoCloseable {
 
     private Tensor[] withParameters(Tensor... inputs) {
         return Stream.concat(Arrays.stream(inputs), parameters.stream()).toArray(Tensor[]::new);
-    }
-
-    /** Returns these tensors in the memory scope around a scope; null for one that does not exist. */
-    static Tensor[] escaped(MemoryScope scope, Tensor... outputs) {
-        for (Tensor output : outputs) {
-            if (output != null) {
-                scope.escape(output);
-            }
-        }
-        return outputs;
     }
 
     private Guard guard(Tensor... inputs) {

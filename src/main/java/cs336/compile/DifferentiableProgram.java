@@ -78,7 +78,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             int own = inputs.length - parameters;
             Program ofForward = Recorder.record(function, Map.of(), results, Arrays.copyOf(inputs, own));
             ofForward.constants().values().forEach(Tensor::close);
-            Tensor[] plain = Compiled.escaped(scope, results.get());
+            Tensor[] plain = scope.escapeAll(results.get());
             if (ofForward.writesOutside()) { // it must not run a second time
                 return Optional.empty();
             }
@@ -153,7 +153,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                 all.add(result == null ? null : result.detach());
             }
             all.addAll(Arrays.asList(gradients));
-            return Compiled.escaped(scope, all.toArray(new Tensor[0]));
+            return scope.escapeAll(all.toArray(new Tensor[0]));
         }
     }
 

@@ -88,7 +88,7 @@ final class StepPasses {
             for (int i = 0; i < parameters.size(); i++) {
                 results[i + 1] = parameters.get(i).requires_grad() ? gradients[next++] : null;
             }
-            return Compiled.escaped(scope, results);
+            return scope.escapeAll(results);
         }
     }
 

@@ -123,10 +123,7 @@ public abstract class AutogradFunction {
                 markOrigin(inputs[0]);
             }
             Tensor[] results = requiresGrad ? FunctionNode.record(this, ctx, inputs, outputs) : newHandles(outputs);
-            for (Tensor result : results) {
-                scope.escape(result);
-            }
-            return results;
+            return scope.escapeAll(results);
         }
     }
 

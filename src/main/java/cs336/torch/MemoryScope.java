@@ -52,6 +52,21 @@ public final class MemoryScope implements AutoCloseable {
     }
 
     /**
+     * Moves several objects of this scope to the enclosing scope; skips null.
+     *
+     * @return the same array
+     */
+    public <P extends Pointer> P[] escapeAll(P[] pointers) {
+        Objects.requireNonNull(pointers, "pointers must not be null");
+        for (P pointer : pointers) {
+            if (pointer != null) {
+                escape(pointer);
+            }
+        }
+        return pointers;
+    }
+
+    /**
      * Removes a new object from all scopes. It lives until it is closed explicitly or is unreachable. Used for
      * parameters, optimizer state and other objects that live as long as their owner.
      *

@@ -120,7 +120,7 @@ public record HopperBackwardTile(int width, int split) {
      * @param l2Bytes size of the GPU's L2 cache
      */
     int headGroup(long queries, long l2Bytes) {
-        long bytes = queries * (width * (2 + 2 + Float.BYTES));
+        long bytes = queries * width * (2 + 2 + Float.BYTES);
         return (int) Math.max(1, Math.min(Integer.MAX_VALUE, l2Bytes / 2 / bytes));
     }
 
