@@ -7,13 +7,19 @@ import org.bytedeco.pytorch.global.torch;
 
 /** The position-wise feed-forward layers of the 2024 and 2025 models: [B, T, D] → [B, T, D] with inner width F. */
 abstract class FeedForward extends NnModule {
+    private final Fuser fuser;
+
+    private FeedForward(Fuser fuser) {
+        this.fuser = fuser;
+    }
+
     /** Returns the function (g, u) → silu(g) ∘ u of {@link SwiGlu}, which all layers of a model share. */
     static Fuser.FusedFunction activation(Fuser fuser) {
         return fuser.of(in -> torch.silu(in[0]).mul(in[1]));
     }
 
     /**
-     * @param fuser the executor of W₁·x and W₃·x, which only SwiGLU uses
+     * @param fuser the executor of the layers before the activation function
      * @param activation the function of {@link #activation}, which only SwiGLU uses; the caller closes it
      */
     static FeedForward of(
@@ -25,16 +31,23 @@ abstract class FeedForward extends NnModule {
             Device device,
             DType dtype) {
         return switch (edition) {
-            case SPRING_2024 -> new Gelu(dModel, dFf, device, dtype);
+            case SPRING_2024 -> new Gelu(dModel, dFf, fuser, device, dtype);
             case SPRING_2025 -> new SwiGlu(dModel, dFf, fuser, activation, device, dtype);
         };
     }
 
-    /** Returns the input of w2, [B, T, F]. */
-    abstract Tensor inner(Tensor x);
+    /** Returns the layers before the activation function. */
+    abstract Linear[] up();
+
+    /** Returns the input of w2 for the outputs of {@link #up}, all [B, T, F]. */
+    abstract Tensor activated(Tensor... up);
 
     /** Returns the layer w2. */
     abstract Linear down();
+
+    private Tensor inner(Tensor x) {
+        return activated(fuser.linear(x, up()));
+    }
 
     @Override
     protected final Tensor compute(Tensor x) {
@@ -47,6 +60,18 @@ abstract class FeedForward extends NnModule {
     }
 
     /**
+     * Returns the output for a normalization's result. The backward pass recomputes that result and the input of w2.
+     *
+     * @param x the input of the normalization, [B, T, D]
+     */
+    final Tensor ofRecomputed(NnModule norm, Tensor x) {
+        return run(() -> {
+            Tensor[] up = fuser.linearOfRecomputed(in -> norm.forward(in[0]), new Tensor[] {x}, up());
+            return fuser.linearOfRecomputed(this::activated, up, down())[0];
+        });
+    }
+
+    /**
      * W₂·gelu(W₁·x) with the exact GELU, x·Φ(x). Parameters {@code w1.weight} [F, D], {@code w2.weight} [D, F].
      *
      * <p>Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
@@ -55,14 +80,20 @@ abstract class FeedForward extends NnModule {
         private final Linear up;
         private final Linear down;
 
-        Gelu(int dModel, int dFf, Device device, DType dtype) {
+        Gelu(int dModel, int dFf, Fuser fuser, Device device, DType dtype) {
+            super(fuser);
             up = child("w1", new Linear(dModel, dFf, device, dtype));
             down = child("w2", new Linear(dFf, dModel, device, dtype));
         }
 
         @Override
-        Tensor inner(Tensor x) {
-            return torch.gelu(up.forward(x));
+        Linear[] up() {
+            return new Linear[] {up};
+        }
+
+        @Override
+        Tensor activated(Tensor... up) {
+            return torch.gelu(up[0]);
         }
 
         @Override
@@ -80,11 +111,10 @@ abstract class FeedForward extends NnModule {
         private final Linear gate;
         private final Linear down;
         private final Linear up;
-        private final Fuser fuser;
         private final Fuser.FusedFunction activation;
 
         SwiGlu(int dModel, int dFf, Fuser fuser, Fuser.FusedFunction activation, Device device, DType dtype) {
-            this.fuser = fuser;
+            super(fuser);
             this.activation = activation;
             gate = child("w1", new Linear(dModel, dFf, device, dtype));
             down = child("w2", new Linear(dFf, dModel, device, dtype));
@@ -92,8 +122,13 @@ abstract class FeedForward extends NnModule {
         }
 
         @Override
-        Tensor inner(Tensor x) {
-            return activation.apply(fuser.linear(x, gate, up));
+        Linear[] up() {
+            return new Linear[] {gate, up};
+        }
+
+        @Override
+        Tensor activated(Tensor... up) {
+            return activation.apply(up);
         }
 
         @Override

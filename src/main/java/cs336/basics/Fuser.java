@@ -1,5 +1,7 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationCheckpoint;
+import java.util.Arrays;
 import java.util.ServiceLoader;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
@@ -30,6 +32,28 @@ public interface Fuser {
      */
     default Tensor[] linear(Tensor x, Linear... layers) {
         return Linear.separately(x, layers);
+    }
+
+    /**
+     * Returns zeros with the shapes and the autograd graph of {@link #linear}. By default each layer has its own graph.
+     *
+     * @param x […, in]
+     */
+    default Tensor[] unreadLinear(Tensor x, Linear... layers) {
+        return Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
+    }
+
+    /**
+     * Returns the outputs of linear layers whose common input f(inputs) is recomputed in the backward pass, which does
+     * not repeat the matrix multiplications.
+     *
+     * @param function f, which returns a tensor […, in]
+     * @param inputs the inputs of f, which are kept instead of its result
+     * @return a tensor […, out] for each layer, in the caller's memory scope
+     */
+    default Tensor[] linearOfRecomputed(Function<Tensor[], Tensor> function, Tensor[] inputs, Linear... layers) {
+        return ActivationCheckpoint.applyAll(
+                in -> linear(function.apply(in), layers), in -> unreadLinear(function.apply(in), layers), inputs);
     }
 
     /**

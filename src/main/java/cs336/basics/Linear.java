@@ -52,18 +52,36 @@ public final class Linear extends NnModule {
      * @throws IllegalArgumentException if x does not have the width that all layers accept
      */
     public static Tensor[] jointly(Tensor x, Linear... layers) {
+        return canJoin(x, layers) ? joined(new JointLinear(), x, layers) : separately(x, layers);
+    }
+
+    /**
+     * Returns zeros with the shapes and the autograd graph of {@link #jointly}; see {@link UnreadLinear}.
+     *
+     * @param x […, in]
+     */
+    public static Tensor[] jointlyUnread(Tensor x, Linear... layers) {
+        return canJoin(x, layers)
+                ? joined(new UnreadLinear(), x, layers)
+                : Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
+    }
+
+    private static boolean canJoin(Tensor x, Linear... layers) {
         Objects.requireNonNull(layers, "layers must not be null");
         for (Linear layer : layers) {
             Normalization.requireWidth(x, layer.weight.size(1));
         }
-        if (!GradMode.is_enabled() || Arrays.stream(layers).anyMatch(NnModule::hasActionAfterForward)) {
-            return separately(x, layers);
-        }
+        return layers.length > 1
+                && GradMode.is_enabled()
+                && Arrays.stream(layers).noneMatch(NnModule::hasActionAfterForward);
+    }
+
+    private static Tensor[] joined(JointLinear function, Tensor x, Linear... layers) {
         try (var scope = MemoryScope.open()) {
             Stream<Tensor> weights = Arrays.stream(layers).map(Linear::operand);
             Tensor input = Autocast.operand(x);
-            return scope.escapeAll(new JointLinear()
-                    .apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new)));
+            return scope.escapeAll(
+                    function.apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new)));
         }
     }
 

@@ -45,7 +45,21 @@ public final class SelfAttention extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
-        Tensor[] projected = fuser.linear(x, queries, keys, values); // each [B, T, D]
+        return attended(fuser.linear(x, queries, keys, values));
+    }
+
+    /**
+     * Returns the output for a normalization's result, which the backward pass recomputes.
+     *
+     * @param x the input of the normalization, [B, T, D]
+     */
+    Tensor ofRecomputed(NnModule norm, Tensor x) {
+        return run(() ->
+                attended(fuser.linearOfRecomputed(in -> norm.forward(in[0]), new Tensor[] {x}, queries, keys, values)));
+    }
+
+    /** @param projected queries, keys and values before position embedding, each [B, T, D] */
+    private Tensor attended(Tensor... projected) {
         Tensor q = positioned(projected[0]).transpose(1, 2); // [B, H, T, d]
         Tensor k = positioned(projected[1]).transpose(1, 2);
         Tensor v = heads(projected[2]).transpose(1, 2);

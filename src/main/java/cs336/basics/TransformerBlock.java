@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.checkpointing.ActivationCheckpoint;
+import cs336.checkpointing.CheckpointPlan;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -11,15 +12,17 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class TransformerBlock extends NnModule {
     private final NnModule attentionNorm;
-    private final NnModule attention;
+    private final SelfAttention attention;
     private final NnModule feedForwardNorm;
     private final FeedForward feedForward;
     private final boolean recomputesFeedForward;
+    private final boolean recomputesElementwise;
 
     /**
      * @param fuser the executor of linear layers with the same input
      * @param activation activation function of the feed-forward layer; the caller closes it
-     * @param recomputesFeedForward whether ln2 and ffn keep only their input and are recomputed in the backward pass
+     * @param plan determines which activations are kept for the backward pass
+     * @param index the position of this block in the plan
      */
     TransformerBlock(
             TransformerConfig config,
@@ -27,10 +30,12 @@ public final class TransformerBlock extends NnModule {
             RotaryEmbedding rotary,
             Fuser fuser,
             Fuser.FusedFunction activation,
-            boolean recomputesFeedForward,
+            CheckpointPlan plan,
+            int index,
             Device device,
             DType dtype) {
-        this.recomputesFeedForward = recomputesFeedForward;
+        recomputesFeedForward = plan.recomputesFeedForward(index);
+        recomputesElementwise = plan.recomputesElementwise(index);
         Normalization norm = Normalization.named(config.normalization());
         int dModel = config.dModel();
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
@@ -44,10 +49,14 @@ public final class TransformerBlock extends NnModule {
     @Override
     protected Tensor compute(Tensor x) {
         Tensor attended = attended(x);
-        return attended.add(
-                recomputesFeedForward
-                        ? ActivationCheckpoint.apply(this::normalizedFeedForward, this::unreadFeedForward, attended)
-                        : normalizedFeedForward(attended));
+        return attended.add(afterFeedForward(attended));
+    }
+
+    private Tensor afterFeedForward(Tensor x) {
+        if (recomputesFeedForward) {
+            return ActivationCheckpoint.apply(this::normalizedFeedForward, this::unreadFeedForward, x);
+        }
+        return recomputesElementwise ? feedForward.ofRecomputed(feedForwardNorm, x) : normalizedFeedForward(x);
     }
 
     /**
@@ -62,7 +71,10 @@ public final class TransformerBlock extends NnModule {
     }
 
     private Tensor attended(Tensor x) {
-        return x.add(attention.forward(attentionNorm.forward(x)));
+        return x.add(
+                recomputesElementwise
+                        ? attention.ofRecomputed(attentionNorm, x)
+                        : attention.forward(attentionNorm.forward(x)));
     }
 
     private Tensor normalizedFeedForward(Tensor x) {

@@ -69,11 +69,9 @@ public final class TransformerLM extends NnModule {
         activation = FeedForward.activation(fuser);
         attention = Attention.named(config.attention());
         for (int i = 0; i < config.numLayers(); i++) {
-            boolean recomputesFeedForward = plan.recomputesFeedForward(i);
             layers.add(child(
                     "layers." + i,
-                    new TransformerBlock(
-                            config, attention, rotary, fuser, activation, recomputesFeedForward, device, dtype)));
+                    new TransformerBlock(config, attention, rotary, fuser, activation, plan, i, device, dtype)));
         }
         finalNorm = child(
                 "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));

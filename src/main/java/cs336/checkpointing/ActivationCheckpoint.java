@@ -91,7 +91,15 @@ public final class ActivationCheckpoint {
         return applyAll(function, function, inputs);
     }
 
-    private static Tensor[] applyAll(
+    /**
+     * Applies a function of several tensors that is recomputed by another function; see {@link #apply(UnaryOperator,
+     * UnaryOperator, Tensor)}.
+     *
+     * @return the outputs, in the caller's memory scope
+     * @throws IllegalArgumentException if an input is null, closed or undefined
+     * @throws IllegalStateException if the function changes an input in place, or returns no tensors
+     */
+    public static Tensor[] applyAll(
             Function<Tensor[], Tensor[]> function, Function<Tensor[], Tensor[]> recomputation, Tensor... inputs) {
         for (int i = 0; i < inputs.length; i++) {
             Tensors.requireDefined("input " + i, inputs[i]);

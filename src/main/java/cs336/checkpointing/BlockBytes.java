@@ -6,13 +6,33 @@ package cs336.checkpointing;
  * @param kept bytes of all tensors that the block saves, including its input
  * @param keptByFeedForward bytes of those that the feed-forward layer and its normalization save
  * @param input bytes of the input
+ * @param elementwise bytes of those that {@link CheckpointPolicy#elementwise} recomputes
+ * @param elementwiseOfFeedForward the part of {@code elementwise} in {@code keptByFeedForward}
  */
-public record BlockBytes(long kept, long keptByFeedForward, long input) {
-    /** @throws IllegalArgumentException unless 0 &lt; input ≤ kept − keptByFeedForward and keptByFeedForward ≥ 0 */
+public record BlockBytes(
+        long kept, long keptByFeedForward, long input, long elementwise, long elementwiseOfFeedForward) {
+    /**
+     * @throws IllegalArgumentException unless 0 &lt; input ≤ kept − keptByFeedForward and keptByFeedForward ≥ 0, or if
+     *     more elementwise results are recomputed than are kept
+     */
     public BlockBytes {
         if (input < 1 || keptByFeedForward < 0 || kept - keptByFeedForward < input) {
             throw new IllegalArgumentException("input " + input + " must be at least 1, keptByFeedForward "
                     + keptByFeedForward + " at least 0, and kept " + kept + " at least their sum");
         }
+        long elementwiseOfAttention = elementwise - elementwiseOfFeedForward;
+        if (elementwiseOfFeedForward < 0
+                || elementwiseOfFeedForward > keptByFeedForward
+                || elementwiseOfAttention < 0
+                || elementwiseOfAttention > kept - keptByFeedForward - input) {
+            throw new IllegalArgumentException("elementwise " + elementwise + ", of which " + elementwiseOfFeedForward
+                    + " in the feed-forward layer, must be parts of kept " + kept + " and keptByFeedForward "
+                    + keptByFeedForward);
+        }
+    }
+
+    /** Returns the memory of a block that recomputes the results of elementwise functions and normalizations. */
+    public BlockBytes withoutElementwise() {
+        return new BlockBytes(kept - elementwise, keptByFeedForward - elementwiseOfFeedForward, input, 0, 0);
     }
 }

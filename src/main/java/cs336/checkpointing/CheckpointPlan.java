@@ -9,8 +9,10 @@ import java.util.Objects;
  * of a {@link CheckpointPolicy} for a number of blocks.
  *
  * @param parts the parts of the chain, in the order of the forward pass
+ * @param recomputesElementwise whether blocks that keep their activations recompute the results of normalizations and
+ *     activation functions, which are inputs of linear layers
  */
-public record CheckpointPlan(List<PlanPart> parts) {
+public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise) {
     /** A part of a chain of blocks. */
     public sealed interface PlanPart {}
 
@@ -38,6 +40,11 @@ public record CheckpointPlan(List<PlanPart> parts) {
     public CheckpointPlan {
         Objects.requireNonNull(parts, "parts must not be null");
         parts = List.copyOf(parts);
+    }
+
+    /** Creates a plan that recomputes whole blocks and feed-forward layers only. */
+    public CheckpointPlan(List<PlanPart> parts) {
+        this(parts, false);
     }
 
     /** Returns the activations at the end of the forward pass. */
@@ -80,9 +87,17 @@ public record CheckpointPlan(List<PlanPart> parts) {
 
     /** Returns the peak of the activations of all blocks, in bytes. */
     public long peakBytes(BlockBytes size) {
+        BlockBytes kept = recomputesElementwise ? size.withoutElementwise() : size;
+        long recomputed = size.kept() - kept.kept(); // by the block whose backward pass runs
         return Math.max(
-                afterForward().bytes(size),
-                backward().stream().mapToLong(live -> live.bytes(size)).max().orElse(0));
+                afterForward().bytes(kept),
+                backward().stream().mapToLong(live -> live.bytes(kept)).max().orElse(0) + recomputed);
+    }
+
+    /** Returns whether a block recomputes the results of its elementwise functions and normalizations separately. */
+    public boolean recomputesElementwise(int block) {
+        return recomputesElementwise
+                && parts.stream().anyMatch(part -> part instanceof KeptBlock b && b.index == block);
     }
 
     /** Returns the number of forward passes of single blocks that the backward pass repeats. */

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
 /**
  * A policy that states which activations the blocks of a model keep for the backward pass; the others are recomputed
@@ -13,6 +14,8 @@ import java.util.stream.IntStream;
  *   <caption>Policies</caption>
  *   <tr><th>policy</th><th>activations at the peak</th><th>forward passes of a block that are recomputed</th></tr>
  *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
+ *   <tr><td>{@link #elementwise}</td><td>N blocks without the results of normalizations and activation functions</td>
+ *       <td>0, but these functions</td></tr>
  *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, all but one of them without their feed-forward layers</td>
  *       <td>N feed-forward layers</td></tr>
  *   <tr><td>{@link #feedForwards feedForwards(k)}</td><td>N blocks, the first k of them without their feed-forward
@@ -30,6 +33,17 @@ public sealed interface CheckpointPolicy {
     /** Returns the policy that keeps all activations and recomputes nothing. */
     static CheckpointPolicy everything() {
         return new Everything();
+    }
+
+    /**
+     * Returns the policy that recomputes the results of normalizations and of the activation functions of feed-forward
+     * layers, and repeats no matrix multiplication: it keeps the results of all linear layers and of attention. In the
+     * first k blocks it recomputes the whole feed-forward layer and its normalization.
+     *
+     * @throws IllegalArgumentException if k is below 0
+     */
+    static CheckpointPolicy elementwise(int k) {
+        return new Elementwise(k);
     }
 
     /** Returns the policy that keeps nothing but the input of each block. */
@@ -74,8 +88,9 @@ public sealed interface CheckpointPolicy {
 
     /**
      * Returns the policy that recomputes as little as necessary for the activations of all blocks to fit into a number
-     * of bytes: feed-forward layers first, then whole blocks, then recursively. It recomputes the first blocks: the
-     * backward pass reaches them last, when the activations of the other blocks have been freed.
+     * of bytes: elementwise functions first, then also feed-forward layers, then whole blocks, then recursively. It
+     * recomputes the first blocks: the backward pass reaches them last, when the activations of the other blocks have
+     * been freed.
      *
      * @param bytes the memory for the activations of all blocks, at least 0
      * @param block the memory of one block
@@ -86,8 +101,8 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Parses {@code everything}, {@code all-but-ffn}, {@code ffn-24}, {@code nothing}, {@code recursive}, or
-     * {@code blocks-4}.
+     * Parses {@code everything}, {@code elementwise}, {@code elementwise+ffn-12}, {@code all-but-ffn}, {@code ffn-24},
+     * {@code nothing}, {@code recursive}, or {@code blocks-4}.
      *
      * @throws IllegalArgumentException if the text is none of these
      */
@@ -95,16 +110,22 @@ public sealed interface CheckpointPolicy {
         Objects.requireNonNull(text, "text must not be null");
         return switch (text) {
             case "everything" -> everything();
+            case "elementwise" -> elementwise(0);
             case "all-but-ffn" -> allButFeedForward();
             case "nothing" -> nothing();
             case "recursive" -> recursive();
             default -> {
-                if (!text.matches("(blocks|ffn)-[1-9]\\d{0,5}")) {
-                    throw new IllegalArgumentException("checkpointing policy '" + text
-                            + "' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive");
+                if (!text.matches("(blocks|ffn|elementwise\\+ffn)-[1-9]\\d{0,5}")) {
+                    throw new IllegalArgumentException("checkpointing policy '" + text + "' is unknown; known: "
+                            + "everything, elementwise, elementwise+ffn-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>,"
+                            + " recursive");
                 }
                 int k = Integer.parseInt(text.substring(text.indexOf('-') + 1));
-                yield text.startsWith("ffn") ? feedForwards(k) : blocks(k);
+                yield switch (text.charAt(0)) {
+                    case 'e' -> elementwise(k);
+                    case 'f' -> feedForwards(k);
+                    default -> blocks(k);
+                };
             }
         };
     }
@@ -119,6 +140,30 @@ public sealed interface CheckpointPolicy {
         @Override
         public String toString() {
             return "everything";
+        }
+    }
+
+    /**
+     * The policy of {@link #elementwise}.
+     *
+     * @param k the number of blocks whose feed-forward layers are recomputed
+     */
+    record Elementwise(int k) implements CheckpointPolicy {
+        public Elementwise {
+            if (k < 0) {
+                throw new IllegalArgumentException("k must be at least 0, not " + k);
+            }
+        }
+
+        @Override
+        public CheckpointPlan plan(int blocks) {
+            CheckpointPolicy others = k == 0 ? everything() : feedForwards(k);
+            return new CheckpointPlan(others.plan(blocks).parts(), true);
+        }
+
+        @Override
+        public String toString() {
+            return k == 0 ? "elementwise" : "elementwise+ffn-" + k;
         }
     }
 
@@ -228,28 +273,25 @@ public sealed interface CheckpointPolicy {
         /** @throws IllegalArgumentException if even recursive halving needs more memory */
         @Override
         public CheckpointPlan plan(int blocks) {
-            for (int recomputed = 0; recomputed <= blocks; recomputed++) {
-                CheckpointPlan plan = recomputed == 0
-                        ? everything().plan(blocks)
-                        : feedForwards(recomputed).plan(blocks);
-                if (plan.peakBytes(block) <= bytes) {
-                    return plan;
-                }
-            }
-            for (int recomputed = 1; recomputed <= blocks; recomputed++) {
-                var parts = new ArrayList<>(nothing().plan(recomputed).parts());
-                parts.addAll(chain(recomputed, blocks, true));
-                var plan = new CheckpointPlan(parts);
-                if (plan.peakBytes(block) <= bytes) {
-                    return plan;
-                }
-            }
-            CheckpointPlan least = recursive().plan(blocks);
-            if (least.peakBytes(block) > bytes) {
-                throw new IllegalArgumentException("checkpointing budget must be at least " + least.peakBytes(block)
-                        + " bytes for " + blocks + " blocks, not " + bytes);
-            }
-            return least;
+            return Stream.of(
+                            Stream.of(everything().plan(blocks)),
+                            IntStream.rangeClosed(0, blocks)
+                                    .mapToObj(k -> elementwise(k).plan(blocks)),
+                            IntStream.rangeClosed(1, blocks).mapToObj(k -> wholeBlocks(k, blocks)),
+                            Stream.of(recursive().plan(blocks)))
+                    .flatMap(plans -> plans)
+                    .filter(plan -> plan.peakBytes(block) <= bytes)
+                    .findFirst()
+                    .orElseThrow(() -> new IllegalArgumentException("checkpointing budget must be at least "
+                            + recursive().plan(blocks).peakBytes(block) + " bytes for " + blocks + " blocks, not "
+                            + bytes));
+        }
+
+        /** Recomputes the first k blocks, and the feed-forward layers and elementwise functions of the others. */
+        private static CheckpointPlan wholeBlocks(int k, int blocks) {
+            var parts = new ArrayList<>(nothing().plan(k).parts());
+            parts.addAll(chain(k, blocks, true));
+            return new CheckpointPlan(parts, true);
         }
 
         @Override

@@ -39,4 +39,9 @@ public final class CompiledFuser implements Fuser {
     public Tensor[] linear(Tensor x, Linear... layers) {
         return OperatorInterceptor.isActive() ? Fuser.super.linear(x, layers) : Linear.jointly(x, layers);
     }
+
+    @Override
+    public Tensor[] unreadLinear(Tensor x, Linear... layers) {
+        return OperatorInterceptor.isActive() ? Fuser.super.unreadLinear(x, layers) : Linear.jointlyUnread(x, layers);
+    }
 }

@@ -125,13 +125,13 @@ public record ModelMemory(
                                 attentionPoint(),
                                 always(1),
                                 embedded(),
-                                weightCastsInAttention(withoutGraph()),
+                                weightCastsInAttention(weightCasts(config.numLayers() - 1)),
                                 attentionOfForward(false)),
                         MemoryInventory.of(
                                 "output of attention in the last block",
                                 always(1),
                                 embedded(),
-                                weightCastsInAttention(withoutGraph()),
+                                weightCastsInAttention(weightCasts(config.numLayers() - 1)),
                                 endOfAttention()),
                         MemoryInventory.of(
                                 "end of the last block",
@@ -173,7 +173,7 @@ public record ModelMemory(
 
     /** Returns the tensors that one block saves for its backward pass. */
     public List<TensorMemory> keptByBlock() {
-        return joined(keptByAttention(), keptByFeedForward());
+        return joined(keptByAttention(recomputesElementwise()), keptByFeedForward(recomputesElementwise()));
     }
 
     /** Returns the tensors that the whole forward pass saves for the backward pass: blocks, last layers and loss. */
@@ -191,8 +191,16 @@ public record ModelMemory(
     /** Returns the memory of one block for a {@link cs336.checkpointing.CheckpointPolicy#budget}. */
     public BlockBytes blockBytes() {
         long input = rows("input", residual).bytes();
-        long feedForward = MemoryInventory.bytes(keptByFeedForward());
-        return new BlockBytes(MemoryInventory.bytes(keptByBlock()), feedForward - input, input);
+        long attention = MemoryInventory.bytes(keptByAttention(false));
+        long feedForward = MemoryInventory.bytes(keptByFeedForward(false));
+        long elementwiseOfFeedForward = feedForward - MemoryInventory.bytes(keptByFeedForward(true));
+        long elementwiseOfAttention = attention - MemoryInventory.bytes(keptByAttention(true));
+        return new BlockBytes(
+                attention + feedForward,
+                feedForward - input,
+                input,
+                elementwiseOfAttention + elementwiseOfFeedForward,
+                elementwiseOfFeedForward);
     }
 
     /** Returns the size of {@link #kept} in bytes. */
@@ -202,23 +210,26 @@ public record ModelMemory(
 
     // ---- saved for the backward pass ----
 
-    private List<TensorMemory> keptByAttention() {
+    /** @param recomputes whether the results of normalizations and activation functions are recomputed */
+    private List<TensorMemory> keptByAttention(boolean recomputes) {
         if (isStreaming()) {
-            List<TensorMemory> kept = keptUpToAttention();
+            List<TensorMemory> kept = keptUpToAttention(recomputes);
             // The tiled attention of the CPU is the only one that does not write the layout of output_proj's input.
             boolean copied = on == DeviceKind.CPU && !config.attention().equals("sdpa");
             return copied ? joined(kept, List.of(rows("input of output_proj", autocast))) : kept;
         }
         return joined(
-                keptUpToAttention(),
+                keptUpToAttention(recomputes),
                 probabilitiesCast(),
                 List.of(rows("values, per head", autocast), rows("input of output_proj", autocast)));
     }
 
     /** Returns the saved tensors up to the softmax, or up to the output of a streaming attention. */
-    private List<TensorMemory> keptUpToAttention() {
-        var kept = new ArrayList<>(keptByNorm("ln1"));
-        kept.addAll(inputs("q_proj, k_proj, v_proj", 3));
+    private List<TensorMemory> keptUpToAttention(boolean recomputes) {
+        var kept = new ArrayList<>(recomputes ? List.of(input("ln1")) : keptByNorm("ln1"));
+        if (!recomputes) {
+            kept.addAll(inputs("q_proj, k_proj, v_proj", 3));
+        }
         if (isStreaming()) {
             kept.add(new TensorMemory("queries, keys, values", "N × D", autocast, 3, rows()));
             kept.add(rows("output of the attention, input of output_proj", autocast));
@@ -242,7 +253,13 @@ public record ModelMemory(
                 : List.of(attentionMatrix("probabilities, cast for the matmul with V", autocast));
     }
 
-    private List<TensorMemory> keptByFeedForward() {
+    /** @param recomputes whether the results of the normalization and the activation function are recomputed */
+    private List<TensorMemory> keptByFeedForward(boolean recomputes) {
+        if (recomputes) {
+            return is2024()
+                    ? List.of(input("ln2"), inner("output of w1"))
+                    : List.of(input("ln2"), inner("output of w1"), inner("output of w3"));
+        }
         var kept = new ArrayList<>(keptByNorm("ln2"));
         kept.addAll(is2024() ? inputs("w1", 1) : inputs("w1, w3", 2));
         kept.addAll(innerOfFeedForward());
@@ -315,11 +332,22 @@ public record ModelMemory(
         return isCast() ? castsOf(blocks, true) : List.of();
     }
 
-    /** Returns {@link #weightCasts} of the blocks that keep activations; those of recomputed layers are freed. */
+    /**
+     * Returns {@link #weightCasts} of the blocks that keep activations; those of recomputed layers are freed. Without
+     * the inputs of linear layers only output_proj, whose input is the output of attention, is not recomputed.
+     */
     private List<TensorMemory> weightCasts(LiveActivations live) {
-        return isCast()
-                ? joined(castsOf(live.blocks(), true), castsOf(live.blocksWithoutFeedForward(), false))
-                : List.of();
+        if (!isCast()) {
+            return List.of();
+        }
+        if (recomputesElementwise()) {
+            long blocks = (long) live.blocks() + live.blocksWithoutFeedForward();
+            long d = config.dModel();
+            return blocks == 0
+                    ? List.of()
+                    : List.of(weights("weights of output_proj, cast", "D × D", autocast, blocks, d * d));
+        }
+        return joined(castsOf(live.blocks(), true), castsOf(live.blocksWithoutFeedForward(), false));
     }
 
     private List<TensorMemory> castsOf(int blocks, boolean feedForward) {
@@ -339,15 +367,14 @@ public record ModelMemory(
         return casts;
     }
 
-    /** Returns {@link #weightCasts} while the last block computes its attention. */
-    private List<TensorMemory> weightCastsInAttention(LiveActivations others) {
+    /** Returns the casts of weights while the last block computes its attention. */
+    private List<TensorMemory> weightCastsInAttention(List<TensorMemory> ofOthers) {
         if (!isCast()) {
             return List.of();
         }
         long d = config.dModel();
         return joined(
-                weightCasts(others),
-                List.of(weights("weights of q_proj, k_proj, v_proj, cast", "D × D", autocast, 3, d * d)));
+                ofOthers, List.of(weights("weights of q_proj, k_proj, v_proj, cast", "D × D", autocast, 3, d * d)));
     }
 
     private List<TensorMemory> weightCastOfHead() {
@@ -384,7 +411,7 @@ public record ModelMemory(
     private List<TensorMemory> attentionOfForward(boolean graph) {
         var alive = new ArrayList<TensorMemory>();
         if (graph) {
-            alive.addAll(keptUpToAttention());
+            alive.addAll(keptUpToAttention(recomputesElementwise()));
             if (isCast()) {
                 alive.add(rows("output of ln1", WIDE));
             }
@@ -497,7 +524,7 @@ public record ModelMemory(
                 held,
                 embedded(),
                 activations(last),
-                weightCastsInAttention(last),
+                recomputesElementwise() ? weightCasts(last) : weightCastsInAttention(weightCasts(last)),
                 attentionOfForward(true)));
         points.add(MemoryInventory.of(LOSS, held, loss));
         return points;
@@ -525,7 +552,7 @@ public record ModelMemory(
                 activations(others),
                 weightCasts(others),
                 weightCasts(1),
-                keptByBlock(),
+                keptDuring(others.block()),
                 List.of(
                         rows("output of the attention", autocast),
                         rows("output of w2", autocast),
@@ -588,28 +615,36 @@ public record ModelMemory(
     private List<TensorMemory> backwardOfFeedForward(LiveActivations others) {
         int block = others.block();
         var alive = new ArrayList<TensorMemory>(activations(others));
-        alive.addAll(keptByBlock());
+        alive.addAll(keptDuring(block));
         alive.addAll(weightCasts(others));
         alive.addAll(weightCasts(1));
         alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
         alive.addAll(logits());
         alive.addAll(gradientsAbove(block, 1, 0, 0));
         alive.add(rows("gradient of the residual stream", residual));
-        // The gradients of the activation's inputs and output, minus the input of w2, which has been freed.
-        int inner = is2024() ? 1 : 2;
-        alive.add(new TensorMemory(
-                "gradients inside the feed-forward layer, minus the input of w2",
-                "N × F",
-                autocast,
-                inner,
-                innerElements()));
+        // The gradients of the activation's inputs and output exist, and the input of w2 has been freed.
+        int gradients = is2024() ? 2 : 3;
+        if (recomputesActivation(block)) {
+            alive.add(new TensorMemory(
+                    "gradients inside the feed-forward layer", "N × F", autocast, gradients, innerElements()));
+            if (!is2024() && !isFused()) {
+                alive.add(inner("silu(w1 x), recomputed"));
+            }
+        } else {
+            alive.add(new TensorMemory(
+                    "gradients inside the feed-forward layer, minus the input of w2",
+                    "N × F",
+                    autocast,
+                    gradients - 1,
+                    innerElements()));
+        }
         return alive;
     }
 
     private List<TensorMemory> backwardOfAttention(LiveActivations others) {
         int block = others.block();
         var alive = new ArrayList<TensorMemory>(activations(others));
-        alive.addAll(keptUpToAttention());
+        alive.addAll(keptUpToAttention(plan().recomputesElementwise(block)));
         alive.addAll(weightCasts(others));
         alive.addAll(weightCasts(1));
         alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
@@ -683,14 +718,25 @@ public record ModelMemory(
         return config.checkpointing().plan(config.numLayers());
     }
 
-    /** Returns the point before the last block, if all weight casts but no activations are kept. */
-    private LiveActivations withoutGraph() {
-        return new LiveActivations(config.numLayers() - 1, config.numLayers() - 1, 0, 0, 0, 0);
+    private boolean recomputesElementwise() {
+        return plan().recomputesElementwise();
+    }
+
+    /** Returns whether a block recomputes the activation function of its feed-forward layer, but not the rest. */
+    private boolean recomputesActivation(int block) {
+        return plan().recomputesElementwise(block) && !plan().recomputesFeedForward(block);
+    }
+
+    /** Returns the tensors of a block during its own backward pass. */
+    private List<TensorMemory> keptDuring(int block) {
+        return joined(
+                keptByAttention(plan().recomputesElementwise(block)), keptByFeedForward(recomputesActivation(block)));
     }
 
     /** Returns the activations that other blocks keep. */
     private List<TensorMemory> activations(LiveActivations others) {
-        List<TensorMemory> withoutFeedForward = joined(keptByAttention(), List.of(rows("input of ln2", residual)));
+        List<TensorMemory> withoutFeedForward =
+                joined(keptByAttention(recomputesElementwise()), List.of(rows("input of ln2", residual)));
         var kept = new ArrayList<TensorMemory>();
         keptByBlock().forEach(tensor -> kept.add(tensor.times(others.blocks())));
         withoutFeedForward.forEach(tensor -> kept.add(tensor.times(others.blocksWithoutFeedForward())));

@@ -25,11 +25,13 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 class CheckpointedTransformerTest extends ScopedTest {
     private static final int LAYERS = 5;
-    private static final BlockBytes BLOCK = new BlockBytes(100, 40, 10);
+    private static final BlockBytes BLOCK = new BlockBytes(100, 40, 10, 30, 20);
     private static final List<CheckpointPolicy> WHOLE_BLOCKS =
             List.of(CheckpointPolicy.nothing(), CheckpointPolicy.blocks(2), CheckpointPolicy.recursive());
     private static final List<CheckpointPolicy> FEED_FORWARD = List.of(
             CheckpointPolicy.allButFeedForward(),
+            CheckpointPolicy.elementwise(0),
+            CheckpointPolicy.elementwise(2),
             CheckpointPolicy.budget(380, BLOCK),
             CheckpointPolicy.budget(200, BLOCK));
 

@@ -12,11 +12,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class CheckpointPolicyTest {
-    private static final BlockBytes BLOCK = new BlockBytes(100, 40, 10);
+    private static final BlockBytes BLOCK = new BlockBytes(100, 40, 10, 30, 20);
 
     /** Runs a plan on blocks that only count, and returns the peak of the activations in memory. */
     private static final class CountingRun {
         private final int[] runs;
+        private BlockBytes size = BLOCK;
         private final List<Integer> backward = new ArrayList<>();
         private long live;
         private long peak;
@@ -26,6 +27,7 @@ class CheckpointPolicyTest {
         }
 
         long of(CheckpointPlan plan) {
+            size = plan.recomputesElementwise() ? BLOCK.withoutElementwise() : BLOCK;
             forwardAndBackward(plan.parts());
             assertEquals(0, live);
             return peak;
@@ -58,12 +60,12 @@ class CheckpointPolicyTest {
             }
         }
 
-        private static long kept(CheckpointPlan.PlanPart part) {
+        private long kept(CheckpointPlan.PlanPart part) {
             if (part instanceof CheckpointPlan.RecomputedBlocks) {
                 return BLOCK.input();
             }
             boolean withoutFeedForward = ((CheckpointPlan.KeptBlock) part).recomputesFeedForward();
-            return BLOCK.kept() - (withoutFeedForward ? BLOCK.keptByFeedForward() : 0);
+            return size.kept() - (withoutFeedForward ? size.keptByFeedForward() : 0);
         }
 
         private void allocate(long bytes) {
@@ -78,6 +80,8 @@ class CheckpointPolicyTest {
                 "everything",
                 "all-but-ffn",
                 "ffn-5",
+                "elementwise",
+                "elementwise+ffn-5",
                 "nothing",
                 "blocks-2",
                 "blocks-5",
@@ -103,6 +107,9 @@ class CheckpointPolicyTest {
         assertEquals(12 * 100, CheckpointPolicy.everything().plan(12).peakBytes(BLOCK));
         assertEquals(12 * 60 + 40, CheckpointPolicy.allButFeedForward().plan(12).peakBytes(BLOCK));
         assertEquals(5 * 60 + 7 * 100, CheckpointPolicy.feedForwards(5).plan(12).peakBytes(BLOCK));
+        assertEquals(12 * 70 + 30, CheckpointPolicy.elementwise(0).plan(12).peakBytes(BLOCK));
+        assertEquals(
+                5 * 50 + 7 * 70 + 30, CheckpointPolicy.elementwise(5).plan(12).peakBytes(BLOCK));
         assertEquals(11 * 10 + 100, CheckpointPolicy.nothing().plan(12).peakBytes(BLOCK));
         assertEquals(2 * 10 + 4 * 100, CheckpointPolicy.blocks(4).plan(12).peakBytes(BLOCK));
         assertEquals(12, CheckpointPolicy.blocks(4).plan(12).recomputedBlocks());
@@ -131,7 +138,7 @@ class CheckpointPolicyTest {
             for (int i = 0; i < blocks; i++) {
                 feedForwards += plan.recomputesFeedForward(i) ? 1 : 0;
             }
-            int cost = 3 * plan.recomputedBlocks() + feedForwards;
+            int cost = 10 * plan.recomputedBlocks() + 2 * feedForwards + (plan.recomputesElementwise() ? 1 : 0);
             assertTrue(cost <= previous, "more memory, more recomputation");
             previous = cost;
             if (plan.recomputedBlocks() == 0) {
@@ -139,8 +146,9 @@ class CheckpointPolicyTest {
             }
         }
         assertEquals(0, previous, "4 blocks fit into 400 bytes");
-        // n feed-forward layers are recomputed from 400 − 40n bytes on; 4 of them need 40 for the last one's backward.
-        assertArrayEquals(new int[] {1, 40, 40, 40, 0}, recomputedFeedForwards);
+        // Without elementwise results 4 blocks need 4 · 70 + 30 bytes, and each recomputed feed-forward layer 20 less.
+        // All four need 20 for the backward pass of the last one.
+        assertArrayEquals(new int[] {91, 20, 20, 20, 0}, recomputedFeedForwards);
         var error = assertThrows(
                 IllegalArgumentException.class,
                 () -> CheckpointPolicy.budget(least - 1, BLOCK).plan(blocks));
@@ -151,20 +159,40 @@ class CheckpointPolicyTest {
 
     @Test
     void namesAreReadBack() {
-        for (String name : List.of("everything", "all-but-ffn", "ffn-24", "blocks-1", "blocks-12", "recursive")) {
+        for (String name : List.of(
+                "everything",
+                "elementwise",
+                "elementwise+ffn-3",
+                "all-but-ffn",
+                "ffn-24",
+                "blocks-1",
+                "blocks-12",
+                "recursive")) {
             assertEquals(name, CheckpointPolicy.parse(name).toString());
         }
         assertEquals(CheckpointPolicy.nothing(), CheckpointPolicy.blocks(1));
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "blocks", "blocks-0", "blocks--1", "blocks-1000000", "ffn-0", "Recursive"})
+    @ValueSource(
+            strings = {
+                "",
+                "blocks",
+                "blocks-0",
+                "blocks--1",
+                "blocks-1000000",
+                "ffn-0",
+                "elementwise+ffn-0",
+                "elementwise-3",
+                "Recursive"
+            })
     void unknownNamesAreRefused(String name) {
         String message = assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.parse(name))
                 .getMessage();
         assertEquals(
                 "checkpointing policy '" + name
-                        + "' is unknown; known: everything, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
+                        + "' is unknown; known: everything, elementwise, elementwise+ffn-<k>, all-but-ffn, ffn-<k>,"
+                        + " nothing, blocks-<k>, recursive",
                 message);
     }
 
@@ -172,6 +200,10 @@ class CheckpointPolicyTest {
     void impossibleSizesAreRefused() {
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.blocks(0));
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.budget(-1, BLOCK));
-        assertThrows(IllegalArgumentException.class, () -> new BlockBytes(10, 5, 6));
+        assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.elementwise(-1));
+        assertThrows(IllegalArgumentException.class, () -> new BlockBytes(10, 5, 6, 0, 0));
+        assertThrows(IllegalArgumentException.class, () -> new BlockBytes(10, 5, 2, 4, 0)); // 3 in attention
+        assertThrows(
+                IllegalArgumentException.class, () -> new BlockBytes(10, 5, 2, 6, 6)); // 5 in the feed-forward layer
     }
 }

@@ -23,7 +23,7 @@ class CompiledFuserTest {
     private static final int TOKENS = 17;
 
     @ParameterizedTest
-    @ValueSource(strings = {"everything", "all-but-ffn", "nothing"})
+    @ValueSource(strings = {"everything", "all-but-ffn", "nothing", "elementwise+ffn-1"})
     void lossAndGradientsEqualThoseWithoutFusion(String policy) {
         agree(Device.cpu(), DType.FLOAT32, policy, 1e-5);
     }
@@ -31,10 +31,11 @@ class CompiledFuserTest {
     @Test
     void narrowModelsAgreeWithinAFewRoundings() {
         agree(Device.cpu(), DType.BFLOAT16, "all-but-ffn", 0.03);
+        agree(Device.cpu(), DType.BFLOAT16, "elementwise", 0.03);
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"everything", "all-but-ffn"})
+    @ValueSource(strings = {"everything", "all-but-ffn", "elementwise+ffn-1"})
     @Tag("gpu")
     void lossAndGradientsEqualThoseWithoutFusionOnAGpu(String policy) {
         Torch.allowTf32(false);

@@ -96,6 +96,11 @@ class ModelMemoryTest {
         "2025, blocks-4, fp32",
         "2024, recursive, fp32",
         "2025, all-but-ffn, fp32",
+        "2025, elementwise, fp32",
+        "2024, elementwise, fp32",
+        "2025, elementwise+ffn-3, fp32",
+        "2025, elementwise, bf16",
+        "2024, elementwise+ffn-6, bf16",
         "2025, blocks-2, bf16",
         "2024, all-but-ffn, bf16",
     })
@@ -124,7 +129,17 @@ class ModelMemoryTest {
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"everything", "all-but-ffn", "blocks-1", "blocks-2", "blocks-4", "recursive"})
+    @ValueSource(
+            strings = {
+                "everything",
+                "elementwise",
+                "elementwise+ffn-5",
+                "all-but-ffn",
+                "blocks-1",
+                "blocks-2",
+                "blocks-4",
+                "recursive"
+            })
     @Tag("gpu")
     void peaksOfCheckpointingPoliciesOnAGpuArePredictedWithinFivePercent(String policy) {
         TransformerConfig config =

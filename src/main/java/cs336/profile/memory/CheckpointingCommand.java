@@ -46,8 +46,9 @@ public final class CheckpointingCommand extends LabCommand {
             defaultValue = "everything,blocks-1,blocks-2,blocks-4,recursive",
             paramLabel = "<policy>",
             description =
-                    "activations that are kept for the backward pass: everything, all-but-ffn, ffn-<k> (all but the"
-                            + " feed-forward layers of the first k blocks), blocks-<k> (the input of every k-th block),"
+                    "activations that are kept for the backward pass: everything, elementwise (all but the results"
+                            + " of normalizations and activation functions), all-but-ffn, ffn-<k> (all but the"
+                            + " feed-forward layers of the first k blocks), elementwise+ffn-<k> (both), blocks-<k> (the input of every k-th block),"
                             + " nothing (as blocks-1), recursive (halving), or budget-<n> (as much as fits into n MiB)")
     private List<String> policies;
 

@@ -48,7 +48,7 @@ class RecomputedStepTest {
             value = Precision.class,
             names = {"FP32", "BF16"})
     void aPolicyStatesWhatARecordedStepKeeps(Precision precision) {
-        var block = new BlockBytes(1000, 600, 100);
+        var block = new BlockBytes(1000, 600, 100, 300, 200);
         Map<String, CheckpointPolicy> policies = new LinkedHashMap<>();
         policies.put("everything", CheckpointPolicy.everything());
         policies.put("ffn-4", CheckpointPolicy.feedForwards(4));
@@ -56,6 +56,7 @@ class RecomputedStepTest {
         policies.put("budget", CheckpointPolicy.budget(3000, block));
         policies.put("blocks-2", CheckpointPolicy.blocks(2));
         policies.put("nothing", CheckpointPolicy.nothing());
+        policies.put("elementwise", CheckpointPolicy.elementwise(0));
         Map<String, Long> recorded = new HashMap<>();
         Map<String, Long> simplified = new HashMap<>();
         Map<String, Long> fused = new HashMap<>();
@@ -67,12 +68,13 @@ class RecomputedStepTest {
                 fused.put(name, peakBytes(FusionPasses.fuse(program, Device.cpu())));
             }
         });
-        List<String> names = List.copyOf(policies.keySet());
+        List<String> names = List.of("everything", "ffn-4", "all-but-ffn", "budget", "blocks-2", "nothing");
         for (Map<String, Long> peaks : List.of(recorded, simplified, fused)) {
             for (int i = 1; i < names.size(); i++) {
                 assertTrue(peaks.get(names.get(i)) < peaks.get(names.get(i - 1)), names.get(i) + " of " + peaks);
             }
             assertTrue(peaks.get("nothing") < peaks.get("everything") / 2, peaks.toString());
+            assertTrue(peaks.get("elementwise") < peaks.get("everything") * 0.9, peaks.toString());
         }
     }
 
@@ -82,7 +84,10 @@ class RecomputedStepTest {
             names = {"FP32", "BF16"})
     void resultsAreThoseOfAStepThatKeepsEverything(Precision precision) {
         for (CheckpointPolicy policy : List.of(
-                CheckpointPolicy.nothing(), CheckpointPolicy.recursive(), CheckpointPolicy.allButFeedForward())) {
+                CheckpointPolicy.nothing(),
+                CheckpointPolicy.recursive(),
+                CheckpointPolicy.allButFeedForward(),
+                CheckpointPolicy.elementwise(2))) {
             try (var scope = MemoryScope.open();
                     var plain = new LanguageModelStep(config(CheckpointPolicy.everything()), precision, Device.cpu());
                     var recomputed = new LanguageModelStep(config(policy), precision, Device.cpu())) {

@@ -10,7 +10,6 @@ import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Checkpoint;
 import cs336.basics.Embedding;
-import cs336.basics.Fuser;
 import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
 import cs336.basics.Linear;
@@ -248,16 +247,21 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void transformers() {
-        eachConfiguration((edition, settings) -> train(edition, Fuser.NONE, settings, 4));
+        eachConfiguration((edition, settings) -> train(RankChecks.tinyModel(edition, 3), settings, 4));
     }
 
     private void fusedLayers() {
-        SETTINGS.forEach(settings -> train(ModelEdition.SPRING_2024, "compiled", settings, 2));
+        TransformerConfig config =
+                RankChecks.tinyModel(ModelEdition.SPRING_2024, 3).withFusion("compiled");
+        for (FsdpSettings settings : SETTINGS) {
+            train(config, settings, 2);
+            train(config.withCheckpointing(CheckpointPolicy.elementwise(1)), settings, 2);
+        }
     }
 
-    private void train(ModelEdition edition, String fusion, FsdpSettings settings, int steps) {
+    private void train(TransformerConfig config, FsdpSettings settings, int steps) {
+        ModelEdition edition = config.edition();
         Torch.seed(seed + group.rank());
-        TransformerConfig config = RankChecks.tinyModel(edition, 3).withFusion(fusion);
         try (var model = new TransformerLM(config, device, FP64);
                 var alone = transformer(edition, 3, seed);
                 var fsdp = new FullyShardedDataParallel(model, group, settings);
@@ -690,8 +694,11 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
     }
 
     private void checkpointing() {
-        for (CheckpointPolicy policy :
-                List.of(CheckpointPolicy.nothing(), CheckpointPolicy.blocks(2), CheckpointPolicy.recursive())) {
+        for (CheckpointPolicy policy : List.of(
+                CheckpointPolicy.nothing(),
+                CheckpointPolicy.blocks(2),
+                CheckpointPolicy.recursive(),
+                CheckpointPolicy.elementwise(2))) {
             Torch.seed(seed);
             TransformerConfig config =
                     RankChecks.tinyModel(ModelEdition.SPRING_2025, 5).withCheckpointing(policy);
