@@ -54,7 +54,7 @@ abstract class FeedForward extends NnModule {
         return down().forward(inner(x));
     }
 
-    /** Returns zeros with the shape and autograd graph of the output; see {@link UnreadLinear}. */
+    /** Returns zeros with the shape and autograd graph of the output; see {@link Linear#unread}. */
     final Tensor unread(Tensor x) {
         return run(() -> down().unread(inner(x)));
     }

@@ -52,17 +52,17 @@ public final class Linear extends NnModule {
      * @throws IllegalArgumentException if x does not have the width that all layers accept
      */
     public static Tensor[] jointly(Tensor x, Linear... layers) {
-        return canJoin(x, layers) ? joined(new JointLinear(), x, layers) : separately(x, layers);
+        return canJoin(x, layers) ? joined(new JointLinear(true), x, layers) : separately(x, layers);
     }
 
     /**
-     * Returns zeros with the shapes and the autograd graph of {@link #jointly}; see {@link UnreadLinear}.
+     * Returns zeros with the shapes and the autograd graph of {@link #jointly}; see {@link #unread}.
      *
      * @param x […, in]
      */
     public static Tensor[] jointlyUnread(Tensor x, Linear... layers) {
         return canJoin(x, layers)
-                ? joined(new UnreadLinear(), x, layers)
+                ? joined(new JointLinear(false), x, layers)
                 : Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
     }
 
@@ -78,10 +78,8 @@ public final class Linear extends NnModule {
 
     private static Tensor[] joined(JointLinear function, Tensor x, Linear... layers) {
         try (var scope = MemoryScope.open()) {
-            Stream<Tensor> weights = Arrays.stream(layers).map(Linear::operand);
-            Tensor input = Autocast.operand(x);
-            return scope.escapeAll(
-                    function.apply(Stream.concat(Stream.of(input), weights).toArray(Tensor[]::new)));
+            Tensor[] weights = Arrays.stream(layers).map(Linear::operand).toArray(Tensor[]::new);
+            return scope.escapeAll(function.of(x, weights));
         }
     }
 
@@ -96,9 +94,12 @@ public final class Linear extends NnModule {
         return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
     }
 
-    /** Returns zeros with the shape and autograd graph of the output; see {@link UnreadLinear}. */
+    /**
+     * Returns zeros with the shape and autograd graph of the output, in the caller's memory scope. Used for the last
+     * layer of a checkpointed function, whose recomputation only needs the graph.
+     */
     Tensor unread(Tensor x) {
-        return run(() -> UnreadLinear.of(x, weight));
+        return run(() -> new JointLinear(false).of(x, Autocast.operand(weight))[0]);
     }
 
     @Override
@@ -112,14 +113,34 @@ public final class Linear extends NnModule {
      * x, dY₁·W₁ + dY₂·W₂ + …, inside the matrix multiplications. Separate layers compute one gradient each, and
      * autograd adds them with a kernel that reads two tensors and writes a third.
      */
-    static class JointLinear extends AutogradFunction {
+    static final class JointLinear extends AutogradFunction {
+        private static final long[] SCALAR = {};
+
+        private final boolean read;
+
+        /** @param read whether the outputs' values are needed; otherwise they are zeros, which take no memory */
+        JointLinear(boolean read) {
+            this.read = read;
+        }
+
+        private Tensor[] of(Tensor x, Tensor... weights) {
+            return apply(Stream.concat(Stream.of(Autocast.operand(x)), Arrays.stream(weights))
+                    .toArray(Tensor[]::new));
+        }
+
         @Override
         protected Tensor[] forward(Context ctx, Tensor... inputs) {
             ctx.save(inputs);
             return Arrays.stream(inputs)
                     .skip(1)
-                    .map(weight -> torch.linear(inputs[0], weight))
+                    .map(weight -> read ? torch.linear(inputs[0], weight) : zeros(inputs[0], weight.size(0)))
                     .toArray(Tensor[]::new);
+        }
+
+        private static Tensor zeros(Tensor x, long width) {
+            long[] shape = Tensors.shape(x);
+            shape[shape.length - 1] = width;
+            return torch.zeros(SCALAR, x.options()).expand(shape);
         }
 
         @Override

@@ -4,23 +4,27 @@ import cs336.torch.Autocast;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.OperatorInterceptor;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.Optional;
+import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptions;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * The cross-entropy of a linear layer's outputs, without storing all logits. It computes the logits of some rows at a
- * time, their loss and both gradients, all in the forward pass; the backward pass only scales the gradients.
+ * time, their loss and both gradients, all in the forward pass; the backward pass only scales the gradients. A
+ * {@link CrossEntropyKernel} computes the loss and the gradient of the logits if one supports them.
  *
  * <p>With logits Z = X·Wᵀ of N tokens and P = softmax(Z), the gradient of the mean loss is G = (P − onehot(targets)) ÷
- * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory, in fp32 and, under autocast, also in
- * the autocast dtype. dW is accumulated over all chunks in fp32 (fp64 for fp64 inputs). The backward pass needs dX and
- * dW, which are saved in place of the logits.
+ * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory. dW is accumulated over all chunks in
+ * fp32 (fp64 for fp64 inputs). The backward pass needs dX and dW, which are saved in place of the logits.
  *
  * <p>Under autocast the matrix multiplications run in the autocast dtype, as in a linear layer. There is no second
  * derivative.
@@ -87,14 +91,14 @@ public final class LinearCrossEntropy extends AutogradFunction {
                 addChunk(
                         x.narrow(0, first, n),
                         weight,
-                        targets.narrow(0, first, n).unsqueeze(1),
+                        targets.narrow(0, first, n),
                         sum,
                         dX == null ? null : dX.narrow(0, first, n),
                         dWeight);
             }
         }
         ctx.onceDifferentiable();
-        ctx.put(new Gradients(tokens, dX != null, dWeight != null));
+        ctx.put(new Gradients(tokens, dX != null, dWeight != null, inputs[1].scalar_type()));
         if (dX != null) {
             ctx.save(dX);
         }
@@ -105,38 +109,41 @@ public final class LinearCrossEntropy extends AutogradFunction {
     }
 
     /** The gradients that are saved, before the division by the number of tokens. */
-    private record Gradients(long tokens, boolean ofX, boolean ofWeight) {}
+    private record Gradients(long tokens, boolean ofX, boolean ofWeight, ScalarType weightType) {}
 
     /**
      * Adds the loss of n rows to a sum, and their gradients.
      *
-     * @param targets [n, 1]
+     * @param targets [n]
      * @param dX [n, D], overwritten; may be null
      * @param dWeight [V, D], added to; may be null
      */
     private static void addChunk(Tensor x, Tensor weight, Tensor targets, Tensor sum, Tensor dX, Tensor dWeight) {
-        Tensor p = logProbabilities(x, weight); // [n, V]; becomes softmax(logits) − onehot(targets) in place
-        Tensor ofTargets = p.gather(1, targets); // [n, 1]
-        sum.sub_(ofTargets.sum());
-        if (dX == null && dWeight == null) {
-            return;
+        Tensor logits = x.matmul(weight.t());
+        Optional<CrossEntropyKernel> kernel =
+                OperatorInterceptor.isActive() ? Optional.empty() : CrossEntropyKernel.find(logits);
+        Tensor gradient; // softmax(logits) − onehot(targets)
+        if (kernel.isPresent()) {
+            sum.add_(kernel.get().replace(logits, targets).sum());
+            gradient = logits;
+        } else {
+            Tensor p = torch.log_softmax(logits, 1, new ScalarTypeOptional(wide(x)));
+            logits.close();
+            Tensor ofTargets = p.gather(1, targets.unsqueeze(1)); // [n, 1]
+            sum.sub_(ofTargets.sum());
+            if (dX == null && dWeight == null) {
+                return;
+            }
+            p.exp_();
+            p.scatter_add_(1, targets.unsqueeze(1), torch.full_like(ofTargets, MINUS_ONE));
+            gradient = p.to(x.scalar_type());
+            p.close();
         }
-        p.exp_();
-        p.scatter_add_(1, targets, torch.full_like(ofTargets, MINUS_ONE));
-        Tensor gradient = p.to(x.scalar_type());
-        p.close();
         if (dX != null) {
             torch.mm_out(dX, gradient, weight);
         }
         if (dWeight != null) {
             addProduct(dWeight, gradient.t(), x);
-        }
-    }
-
-    /** Returns log softmax(x·Wᵀ) in fp32 (fp64 for fp64 inputs). One kernel computes it from 16-bit logits. */
-    private static Tensor logProbabilities(Tensor x, Tensor weight) {
-        try (var scope = MemoryScope.open()) {
-            return scope.escape(torch.log_softmax(x.matmul(weight.t()), 1, new ScalarTypeOptional(wide(x))));
         }
     }
 
@@ -160,14 +167,21 @@ public final class LinearCrossEntropy extends AutogradFunction {
         Gradients saved = ctx.get(Gradients.class);
         // In fp32 or fp64. The output gradient contains the loss scale, without which 1 ÷ N could underflow in fp16.
         Tensor factor = gradOutputs[0].div(new Scalar((double) saved.tokens));
-        Tensor dX = saved.ofX ? ctx.saved(0).mul(wideFactor(ctx.saved(0), factor)) : null;
-        int index = saved.ofX ? 1 : 0;
-        Tensor dWeight = saved.ofWeight ? ctx.saved(index).mul(factor) : null;
+        Tensor dX = null;
+        Tensor dWeight = null;
+        if (saved.ofX) {
+            dX = scaled(ctx.saved(0), factor, ctx.saved(0).scalar_type());
+        }
+        if (saved.ofWeight) {
+            dWeight = scaled(ctx.saved(saved.ofX ? 1 : 0), factor, saved.weightType);
+        }
         return new Tensor[] {dX, dWeight, null};
     }
 
-    /** Returns the factor with one dimension, so that type promotion makes its product with a 16-bit tensor fp32. */
-    private static Tensor wideFactor(Tensor narrow, Tensor factor) {
-        return factor.scalar_type().value == narrow.scalar_type().value ? factor : factor.unsqueeze(0);
+    /** Returns the product with a scalar, computed in fp32 or fp64, without a temporary tensor of that type. */
+    private static Tensor scaled(Tensor gradient, Tensor factor, ScalarType type) {
+        Tensor product = torch.empty_like(gradient, new TensorOptions(type), new MemoryFormatOptional());
+        // With one dimension the factor has a part in type promotion.
+        return torch.mul_out(product, gradient, factor.unsqueeze(0));
     }
 }

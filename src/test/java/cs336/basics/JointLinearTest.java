@@ -118,8 +118,8 @@ class JointLinearTest extends ScopedTest {
             layers[1].ownParameters().get(0),
             layers[2].ownParameters().get(0)
         };
-        GradCheck.check(new Linear.JointLinear(), inputs);
-        GradCheck.checkDouble(new Linear.JointLinear(), inputs);
+        GradCheck.check(new Linear.JointLinear(true), inputs);
+        GradCheck.checkDouble(new Linear.JointLinear(true), inputs);
         Arrays.stream(layers).forEach(Linear::close);
     }
 

@@ -12,6 +12,7 @@ import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
+import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.WeightedSum;
 import cs336.kernels.optimizer.MultiTensorAdamW;
@@ -237,6 +238,16 @@ class AllKernelsCompileTest {
                     MultiTensorAdamW.defines(vector),
                     MultiTensorAdamW.THREADS,
                     0));
+        }
+        for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+            for (int vector : new int[] {1, 8}) {
+                variants.add(new KernelVariant(
+                        FusedCrossEntropy.FILE,
+                        FusedCrossEntropy.KERNEL,
+                        FusedCrossEntropy.defines(type, vector),
+                        FusedCrossEntropy.THREADS,
+                        0));
+            }
         }
         for (DType type : TensorChecks.KERNEL_TYPES) {
             variants.add(new KernelVariant(

@@ -9,6 +9,7 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.FusedRmsNorm;
 import cs336.kernels.norms.WeightedSum;
 import cs336.kernels.runtime.KernelLog;
@@ -69,6 +70,8 @@ public final class SmallLaunches {
             SmallLaunches::hopperAttention,
             "adamw",
             SmallLaunches::adamW,
+            "loss",
+            SmallLaunches::loss,
             "generated",
             SmallLaunches::generated));
 
@@ -187,6 +190,15 @@ public final class SmallLaunches {
             for (int step = 0; step < 2; step++) {
                 parameters.values().forEach(p -> p.mutable_grad().put(torch.randn_like(p)));
                 optimizer.step();
+            }
+        }
+    }
+
+    private void loss() {
+        for (DType dtype : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+            for (int columns : new int[] {50, 1001, 9_000}) {
+                Tensor targets = torch.randint(columns, new long[] {37}, gpu.options(DType.INT64));
+                new FusedCrossEntropy().replace(random(dtype, 37, columns), targets);
             }
         }
     }

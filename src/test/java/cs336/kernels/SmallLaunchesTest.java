@@ -15,6 +15,7 @@ class SmallLaunchesTest {
                 Set.of(
                         "adamw",
                         "column_sum",
+                        "cross_entropy",
                         "flash_backward_keys",
                         "flash_backward_queries",
                         "flash_delta",
