@@ -222,6 +222,11 @@ final class FsdpParameter implements AutoCloseable {
         return reduceDtype;
     }
 
+    /** Returns the dtype of the shard that the optimizer updates. */
+    DType masterDtype() {
+        return DType.of(master);
+    }
+
     /** Adds a reduced gradient, of {@link #shardElements} elements, to that of the master. */
     void addReduced(Tensor reduced) {
         Tensor rows = reduced.view(paddedShape(1)).narrow(0, 0, localRows);

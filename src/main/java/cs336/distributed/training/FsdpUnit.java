@@ -5,9 +5,13 @@ import cs336.basics.NnModule;
 import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.Reduction;
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -22,6 +26,8 @@ import org.bytedeco.pytorch.global.torch;
  * <p>A unit has several modules if they share a parameter, such as token embeddings and a tied LM head.
  */
 final class FsdpUnit implements AutoCloseable {
+    private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
+
     private final List<NnModule> modules = new ArrayList<>();
     private final List<FsdpParameter> parameters = new ArrayList<>();
     private final List<FsdpParameter> sharded = new ArrayList<>();
@@ -210,12 +216,30 @@ final class FsdpUnit implements AutoCloseable {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             awaitReduction();
-            for (int i = 0; i < reducedShards.size(); i++) {
-                reducedParameters.get(i).addReduced(reducedShards.get(i));
+            List<Tensor> shards = inMasterDtype();
+            for (int i = 0; i < shards.size(); i++) {
+                reducedParameters.get(i).addReduced(shards.get(i));
             }
         } finally {
             closeReduced();
         }
+    }
+
+    /** Returns the reduced shards in the dtype of the master parameters. One kernel casts all of them. */
+    private List<Tensor> inMasterDtype() {
+        DType dtype = reducedParameters.get(0).masterDtype();
+        if (DType.of(reducedFlat) == dtype) {
+            return reducedShards;
+        }
+        Tensor flat =
+                torch.empty(Tensors.shape(reducedFlat), mesh.all().device().options(dtype), null);
+        try (var from = TensorList.of(List.of(reducedFlat));
+                var to = TensorList.of(List.of(flat))) {
+            FOREACH_COPY.call(to, from, false);
+        }
+        return reducedShards.stream()
+                .map(shard -> flat.narrow(0, shard.storage_offset(), shard.numel()))
+                .toList();
     }
 
     private void closeReduced() {
