@@ -539,8 +539,10 @@ public record ModelMemory(
             alive.add(rows("output of ln_final, cast", autocast));
         }
         alive.addAll(weightCastOfHead());
-        alive.add(new TensorMemory("probabilities of a chunk", "rows × V", WIDE, 1, elements)
-                .as(TensorPurpose.LOGITS_AND_LOSS));
+        if (!isNarrow() || on == DeviceKind.CPU) { // the kernel for 16-bit logits on a GPU replaces them in place
+            alive.add(new TensorMemory("probabilities of a chunk", "rows × V", WIDE, 1, elements)
+                    .as(TensorPurpose.LOGITS_AND_LOSS));
+        }
         alive.add(new TensorMemory("logits of a chunk, or their gradient", "rows × V", autocast, 1, elements)
                 .as(TensorPurpose.LOGITS_AND_LOSS));
         return alive;
@@ -565,10 +567,7 @@ public record ModelMemory(
     private List<MemoryInventory> backward(List<TensorMemory> held) {
         var start = new ArrayList<>(kept());
         if (lossRows > 0) {
-            start.add(rows("gradient of lm_head's input", WIDE));
-            if (residual != WIDE) {
-                start.add(weightOfHead("gradient of lm_head's weight, before its cast", WIDE));
-            }
+            start.add(rows("gradient of lm_head's input", autocast));
             start.add(gradientOfHead(residual));
         } else {
             start.add(vocabulary("gradient of log-probabilities", WIDE));
