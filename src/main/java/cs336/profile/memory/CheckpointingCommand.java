@@ -48,8 +48,8 @@ public final class CheckpointingCommand extends LabCommand {
             description =
                     "activations that are kept for the backward pass: everything, elementwise (all but the results"
                             + " of normalizations and activation functions), all-but-ffn, ffn-<k> (all but the"
-                            + " feed-forward layers of the first k blocks), elementwise+ffn-<k> (both), blocks-<k> (the input of every k-th block),"
-                            + " nothing (as blocks-1), recursive (halving), or budget-<n> (as much as fits into n MiB)")
+                            + " feed-forward layers of the first k blocks), elementwise+ffn-<k> (both), blocks-<k> (the"
+                            + " input of every k-th block), nothing (as blocks-1), recursive (halving), or budget-<n> (as much as fits into n MiB)")
     private List<String> policies;
 
     @Option(names = "--warmup", defaultValue = "3", paramLabel = "<n>", description = "number of warm-up steps")
