@@ -153,10 +153,13 @@ final class Fusion {
             inputs.or(earlier.ancestors);
         }
         inputs.clear(node.number);
-        node.ancestors.or(inputs);
-        for (Node other : nodes) {
-            if (other.ancestors.get(node.number)) {
-                other.ancestors.or(inputs);
+        inputs.andNot(node.ancestors);
+        if (!inputs.isEmpty()) { // descendants already have the other ancestors of the node
+            node.ancestors.or(inputs);
+            for (Node other : nodes) {
+                if (other.ancestors.get(node.number)) {
+                    other.ancestors.or(inputs);
+                }
             }
         }
         for (ProgramValue created : operation.creates()) {

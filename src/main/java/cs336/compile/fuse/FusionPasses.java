@@ -42,7 +42,20 @@ public final class FusionPasses {
      * lower precision than those of the recorded program.
      */
     public static Program fuse(Program recorded, Device device, MasterWeights weights) {
-        return fusePrepared(GemmMerging.of(prepare(recorded, device, weights), device), device);
+        Program fused = fusePrepared(GemmMerging.of(prepare(recorded, device, weights), device), device);
+        if (device.isCuda()) {
+            writeSources(fused);
+        }
+        return fused;
+    }
+
+    /** Writes the sources of all kernels, on all cores: the first run of the program needs each of them. */
+    private static void writeSources(Program fused) {
+        fused.operations().parallelStream().forEach(operation -> {
+            if (operation.operator() instanceof FusedKernel kernel) {
+                kernel.emitted();
+            }
+        });
     }
 
     /** Returns a prepared program that leaves casts to an optimizer. */
@@ -72,6 +85,7 @@ public final class FusionPasses {
 
     /** Returns the generated kernels of a fused program, in the order of execution. */
     public static List<GeneratedKernel> kernels(Program fused) {
+        writeSources(fused);
         List<GeneratedKernel> kernels = new ArrayList<>();
         for (Operation operation : fused.operations()) {
             if (operation.operator() instanceof FusedKernel kernel) {
