@@ -32,7 +32,7 @@ struct Exponentials {
     }
 };
 
-// Returns the sum over all threads of the block, to each of them.
+// Combines the values of all threads of the block. Every thread gets the result.
 __device__ __forceinline__ Exponentials overBlock(Exponentials part) {
     __shared__ Exponentials ofWarp[WARPS];
 #pragma unroll
@@ -49,7 +49,7 @@ __device__ __forceinline__ Exponentials overBlock(Exponentials part) {
     return all;
 }
 
-// An ordinary load: those of elements.cuh are for memory that the kernel does not write.
+// An ordinary load. Elements::load is only for memory that the kernel does not write.
 template <int N> __device__ __forceinline__ Elements<ELEMENT, N> read(const ELEMENT *at) {
     return Elements<ELEMENT, N>::fromShared(at);
 }
@@ -58,8 +58,9 @@ template <int N> __device__ __forceinline__ Elements<ELEMENT, N> read(const ELEM
 extern "C" __global__ void __launch_bounds__(THREADS)
     cross_entropy(ELEMENT *logits, const long long *targets, float *losses, int columns) {
     ELEMENT *row = logits + (long long)blockIdx.x * columns;
-    int target = (int)targets[blockIdx.x];
-    float ofTarget = threadIdx.x == 0 ? read<1>(row + target)[0] : 0; // before a thread replaces it
+    long long given = targets[blockIdx.x];
+    int target = given >= 0 && given < columns ? (int)given : -1;
+    float ofTarget = threadIdx.x == 0 && target >= 0 ? read<1>(row + target)[0] : 0; // before a thread replaces it
 
     Exponentials part;
 #pragma unroll 4
@@ -74,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     Exponentials all = overBlock(part);
 
+    if (target < 0) all.sum = __int_as_float(0x7fc00000); // NaN: the loss and all gradients of the row
     if (threadIdx.x == 0) losses[blockIdx.x] = all.max - ofTarget + logf(all.sum);
     float logSum = log2f(all.sum);
 #pragma unroll 4

@@ -17,10 +17,12 @@ public interface CrossEntropyKernel {
      * Queues the kernel on the current stream. It replaces the logits by softmax(logits) − onehot(targets).
      *
      * @param logits [n, V], supported
-     * @param targets [n], int64, each from 0 to V − 1
+     * @param targets [n], int64, contiguous. With a target that is not from 0 to V − 1, the loss and the gradients of
+     *     its row are NaN.
      * @return the cross-entropy of each row in nats, fp32 [n], in the caller's memory scope
+     * @throws IllegalArgumentException if the targets have another shape, dtype or layout
      */
-    Tensor replace(Tensor logits, Tensor targets);
+    Tensor replaceByGradients(Tensor logits, Tensor targets);
 
     /** Returns the first service that supports these logits. */
     static Optional<CrossEntropyKernel> find(Tensor logits) {

@@ -60,14 +60,14 @@ abstract class FeedForward extends NnModule {
     }
 
     /**
-     * Returns the output for a normalization's result. The backward pass recomputes that result and the input of w2.
+     * Returns the output for the input norm(x). The backward pass computes norm(x) and the input of w2 again.
      *
      * @param x the input of the normalization, [B, T, D]
      */
-    final Tensor ofRecomputed(NnModule norm, Tensor x) {
+    final Tensor forwardRecomputing(NnModule norm, Tensor x) {
         return run(() -> {
-            Tensor[] up = fuser.linearOfRecomputed(in -> norm.forward(in[0]), new Tensor[] {x}, up());
-            return fuser.linearOfRecomputed(this::activated, up, down())[0];
+            Tensor[] up = fuser.linearRecomputingInput(in -> norm.forward(in[0]), new Tensor[] {x}, up());
+            return fuser.linearRecomputingInput(this::activated, up, down())[0];
         });
     }
 

@@ -1,7 +1,6 @@
 package cs336.basics;
 
 import cs336.checkpointing.ActivationCheckpoint;
-import java.util.Arrays;
 import java.util.ServiceLoader;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
@@ -40,7 +39,7 @@ public interface Fuser {
      * @param x […, in]
      */
     default Tensor[] unreadLinear(Tensor x, Linear... layers) {
-        return Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
+        return Linear.separatelyUnread(x, layers);
     }
 
     /**
@@ -51,7 +50,7 @@ public interface Fuser {
      * @param inputs the inputs of f, which are kept instead of its result
      * @return a tensor […, out] for each layer, in the caller's memory scope
      */
-    default Tensor[] linearOfRecomputed(Function<Tensor[], Tensor> function, Tensor[] inputs, Linear... layers) {
+    default Tensor[] linearRecomputingInput(Function<Tensor[], Tensor> function, Tensor[] inputs, Linear... layers) {
         return ActivationCheckpoint.applyAll(
                 in -> linear(function.apply(in), layers), in -> unreadLinear(function.apply(in), layers), inputs);
     }

@@ -44,8 +44,9 @@ public final class Linear extends NnModule {
 
     /**
      * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
-     * writes the gradient of the input once. The layers run separately without grad mode, and if one has an action
-     * {@linkplain #afterForward after its forward pass}, which may free its weight before the function ends.
+     * writes the gradient of the input once. Without grad mode the layers run separately. They also do so if one has an
+     * action {@linkplain #afterForward after its forward pass}, which may free its weight before all layers have used
+     * it.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
@@ -61,9 +62,7 @@ public final class Linear extends NnModule {
      * @param x […, in]
      */
     public static Tensor[] jointlyUnread(Tensor x, Linear... layers) {
-        return canJoin(x, layers)
-                ? joined(new JointLinear(false), x, layers)
-                : Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
+        return canJoin(x, layers) ? joined(new JointLinear(false), x, layers) : separatelyUnread(x, layers);
     }
 
     private static boolean canJoin(Tensor x, Linear... layers) {
@@ -92,6 +91,11 @@ public final class Linear extends NnModule {
     static Tensor[] separately(Tensor x, Linear... layers) {
         Objects.requireNonNull(layers, "layers must not be null");
         return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
+    }
+
+    /** Returns zeros with the shapes and the autograd graph of {@link #separately}. */
+    static Tensor[] separatelyUnread(Tensor x, Linear... layers) {
+        return Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
     }
 
     /**
@@ -123,6 +127,7 @@ public final class Linear extends NnModule {
             this.read = read;
         }
 
+        /** @param weights already cast for autocast */
         private Tensor[] of(Tensor x, Tensor... weights) {
             return apply(Stream.concat(Stream.of(Autocast.operand(x)), Arrays.stream(weights))
                     .toArray(Tensor[]::new));

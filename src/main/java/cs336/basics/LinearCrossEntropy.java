@@ -23,8 +23,9 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
  * {@link CrossEntropyKernel} computes the loss and the gradient of the logits if one supports them.
  *
  * <p>With logits Z = X·Wᵀ of N tokens and P = softmax(Z), the gradient of the mean loss is G = (P − onehot(targets)) ÷
- * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory. dW is accumulated over all chunks in
- * fp32 (fp64 for fp64 inputs). The backward pass needs dX and dW, which are saved in place of the logits.
+ * N, and dX = G·W, dW = Gᵀ·X. Only the logits of one chunk of rows are in memory, without a kernel also their fp32
+ * probabilities. dW is accumulated over all chunks in fp32 (fp64 for fp64 inputs). The backward pass needs dX and dW,
+ * which are saved in place of the logits.
  *
  * <p>Under autocast the matrix multiplications run in the autocast dtype, as in a linear layer. There is no second
  * derivative.
@@ -71,7 +72,8 @@ public final class LinearCrossEntropy extends AutogradFunction {
         try (var range = ProfilerRange.of("loss");
                 var scope = MemoryScope.open()) {
             Tensor flat = Autocast.operand(x).reshape(-1, x.size(-1)); // [N, D]
-            return scope.escape(new LinearCrossEntropy(rows).apply(flat, weight, targets.reshape(-1))[0]);
+            return scope.escape(new LinearCrossEntropy(rows)
+                    .apply(flat, weight, targets.reshape(-1).contiguous())[0]);
         }
     }
 
@@ -120,11 +122,12 @@ public final class LinearCrossEntropy extends AutogradFunction {
      */
     private static void addChunk(Tensor x, Tensor weight, Tensor targets, Tensor sum, Tensor dX, Tensor dWeight) {
         Tensor logits = x.matmul(weight.t());
+        // A compiler records operators. It fuses those of the loss with its own rules.
         Optional<CrossEntropyKernel> kernel =
                 OperatorInterceptor.isActive() ? Optional.empty() : CrossEntropyKernel.find(logits);
         Tensor gradient; // softmax(logits) − onehot(targets)
         if (kernel.isPresent()) {
-            sum.add_(kernel.get().replace(logits, targets).sum());
+            sum.add_(kernel.get().replaceByGradients(logits, targets).sum());
             gradient = logits;
         } else {
             Tensor p = torch.log_softmax(logits, 1, new ScalarTypeOptional(wide(x)));
@@ -178,10 +181,13 @@ public final class LinearCrossEntropy extends AutogradFunction {
         return new Tensor[] {dX, dWeight, null};
     }
 
-    /** Returns the product with a scalar, computed in fp32 or fp64, without a temporary tensor of that type. */
+    /** Returns the product with a scalar, computed in fp32 or fp64. On a GPU no temporary tensor has that type. */
     private static Tensor scaled(Tensor gradient, Tensor factor, ScalarType type) {
+        Tensor vector = factor.unsqueeze(0); // a 0-dimensional factor would not take part in type promotion
+        if (OperatorInterceptor.isActive()) { // a compiler has rules for these two operators
+            return gradient.mul(vector).to(type);
+        }
         Tensor product = torch.empty_like(gradient, new TensorOptions(type), new MemoryFormatOptional());
-        // With one dimension the factor has a part in type promotion.
-        return torch.mul_out(product, gradient, factor.unsqueeze(0));
+        return torch.mul_out(product, gradient, vector);
     }
 }

@@ -49,13 +49,13 @@ public final class SelfAttention extends NnModule {
     }
 
     /**
-     * Returns the output for a normalization's result, which the backward pass recomputes.
+     * Returns the output for the input norm(x). The graph keeps x, and the backward pass computes norm(x) again.
      *
      * @param x the input of the normalization, [B, T, D]
      */
-    Tensor ofRecomputed(NnModule norm, Tensor x) {
-        return run(() ->
-                attended(fuser.linearOfRecomputed(in -> norm.forward(in[0]), new Tensor[] {x}, queries, keys, values)));
+    Tensor forwardRecomputing(NnModule norm, Tensor x) {
+        return run(() -> attended(
+                fuser.linearRecomputingInput(in -> norm.forward(in[0]), new Tensor[] {x}, queries, keys, values)));
     }
 
     /** @param projected queries, keys and values before position embedding, each [B, T, D] */

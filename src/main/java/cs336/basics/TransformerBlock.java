@@ -49,14 +49,14 @@ public final class TransformerBlock extends NnModule {
     @Override
     protected Tensor compute(Tensor x) {
         Tensor attended = attended(x);
-        return attended.add(afterFeedForward(attended));
+        return attended.add(feedForwardOf(attended));
     }
 
-    private Tensor afterFeedForward(Tensor x) {
+    private Tensor feedForwardOf(Tensor x) {
         if (recomputesFeedForward) {
             return ActivationCheckpoint.apply(this::normalizedFeedForward, this::unreadFeedForward, x);
         }
-        return recomputesElementwise ? feedForward.ofRecomputed(feedForwardNorm, x) : normalizedFeedForward(x);
+        return recomputesElementwise ? feedForward.forwardRecomputing(feedForwardNorm, x) : normalizedFeedForward(x);
     }
 
     /**
@@ -73,7 +73,7 @@ public final class TransformerBlock extends NnModule {
     private Tensor attended(Tensor x) {
         return x.add(
                 recomputesElementwise
-                        ? attention.ofRecomputed(attentionNorm, x)
+                        ? attention.forwardRecomputing(attentionNorm, x)
                         : attention.forward(attentionNorm.forward(x)));
     }
 

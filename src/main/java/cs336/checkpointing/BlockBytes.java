@@ -7,7 +7,7 @@ package cs336.checkpointing;
  * @param keptByFeedForward bytes of those that the feed-forward layer and its normalization save
  * @param input bytes of the input
  * @param elementwise bytes of those that {@link CheckpointPolicy#elementwise} recomputes
- * @param elementwiseOfFeedForward the part of {@code elementwise} in {@code keptByFeedForward}
+ * @param elementwiseOfFeedForward bytes of those of {@code elementwise} that are also in {@code keptByFeedForward}
  */
 public record BlockBytes(
         long kept, long keptByFeedForward, long input, long elementwise, long elementwiseOfFeedForward) {

@@ -37,9 +37,19 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
         }
     }
 
+    /**
+     * @throws IllegalArgumentException if elementwise functions are recomputed separately although several blocks are
+     *     recomputed together
+     */
     public CheckpointPlan {
         Objects.requireNonNull(parts, "parts must not be null");
         parts = List.copyOf(parts);
+        recomputesElementwise = recomputesElementwise && parts.stream().anyMatch(KeptBlock.class::isInstance);
+        if (recomputesElementwise
+                && parts.stream().anyMatch(part -> part instanceof RecomputedBlocks r && r.parts.size() > 1)) {
+            throw new IllegalArgumentException(
+                    "recomputesElementwise must be false if several blocks are recomputed together");
+        }
     }
 
     /** Creates a plan that recomputes whole blocks and feed-forward layers only. */
@@ -111,6 +121,13 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
             sum += part instanceof RecomputedBlocks segment ? recomputed(segment.parts, depth + 1) : depth;
         }
         return sum;
+    }
+
+    /** Returns the number of blocks that recompute their elementwise functions and normalizations separately. */
+    public int recomputedElementwise() {
+        return (int) parts.stream()
+                .filter(part -> part instanceof KeptBlock b && recomputesElementwise(b.index))
+                .count();
     }
 
     /** Returns the number of blocks that recompute their feed-forward layer separately. */

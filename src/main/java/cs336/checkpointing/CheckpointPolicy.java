@@ -15,7 +15,7 @@ import java.util.stream.Stream;
  *   <tr><th>policy</th><th>activations at the peak</th><th>forward passes of a block that are recomputed</th></tr>
  *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
  *   <tr><td>{@link #elementwise}</td><td>N blocks without the results of normalizations and activation functions</td>
- *       <td>0, but these functions</td></tr>
+ *       <td>0 (only these functions)</td></tr>
  *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, all but one of them without their feed-forward layers</td>
  *       <td>N feed-forward layers</td></tr>
  *   <tr><td>{@link #feedForwards feedForwards(k)}</td><td>N blocks, the first k of them without their feed-forward
@@ -27,6 +27,13 @@ import java.util.stream.Stream;
  * <p>Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016.
  */
 public sealed interface CheckpointPolicy {
+    /** The texts that {@link #parse} reads, for the help of a command. */
+    String TEXTS =
+            "everything, elementwise (all but the results of normalizations and activation functions), all-but-ffn,"
+                    + " ffn-<k> (all but the feed-forward layers of the first k blocks), elementwise+ffn-<k> (elementwise in"
+                    + " all blocks, ffn in the first k), blocks-<k> (the input of every k-th block), nothing (as blocks-1),"
+                    + " recursive (halving)";
+
     /** Returns the plan for a number of blocks, at least 1. */
     CheckpointPlan plan(int blocks);
 

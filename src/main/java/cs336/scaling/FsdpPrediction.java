@@ -440,15 +440,14 @@ public record FsdpPrediction(
                     .plus(rates.attention.backward(config, batch))
                     .plus(block.times(plan.recomputedBlocks()))
                     .plus(new Flop(plan.recomputedFeedForwards() * gateAndUp).at(outsideAttention))
-                    .plus(plan.recomputesElementwise() ? elementwise() : Seconds.ZERO);
+                    .plus(elementwise().times(plan.recomputedElementwise()));
         }
 
-        /** Returns the time to compute all normalizations and activation functions of the blocks, in bf16. */
+        /** Returns the time to compute the normalizations and SwiGLU's activation function of a block, in bf16. */
         private Seconds elementwise() {
             long norms = 2L * 2 * config.dModel(); // each reads one tensor and writes one
             long activation = 3L * config.dFf(); // reads two and writes one
-            return Bytes.of(tokens.count() * config.numLayers() * (norms + activation), BF16)
-                    .over(rates.copy);
+            return Bytes.of(tokens.count() * (norms + activation), BF16).over(rates.copy);
         }
 
         private double sent() {

@@ -333,8 +333,9 @@ public record ModelMemory(
     }
 
     /**
-     * Returns {@link #weightCasts} of the blocks that keep activations; those of recomputed layers are freed. Without
-     * the inputs of linear layers only output_proj, whose input is the output of attention, is not recomputed.
+     * Returns {@link #weightCasts} of the blocks that keep activations; those of recomputed layers are freed. If
+     * elementwise results are recomputed, only the cast of output_proj's weight is kept: the other linear layers are
+     * parts of recomputed functions.
      */
     private List<TensorMemory> weightCasts(LiveActivations live) {
         if (!isCast()) {
@@ -411,7 +412,7 @@ public record ModelMemory(
     private List<TensorMemory> attentionOfForward(boolean graph) {
         var alive = new ArrayList<TensorMemory>();
         if (graph) {
-            alive.addAll(keptUpToAttention(recomputesElementwise()));
+            alive.addAll(keptUpToAttention(plan().recomputesElementwise(config.numLayers() - 1)));
             if (isCast()) {
                 alive.add(rows("output of ln1", WIDE));
             }
@@ -524,7 +525,9 @@ public record ModelMemory(
                 held,
                 embedded(),
                 activations(last),
-                recomputesElementwise() ? weightCasts(last) : weightCastsInAttention(weightCasts(last)),
+                plan().recomputesElementwise(last.block())
+                        ? weightCasts(last)
+                        : weightCastsInAttention(weightCasts(last)),
                 attentionOfForward(true)));
         points.add(MemoryInventory.of(LOSS, held, loss));
         return points;

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.Function;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Tag;
@@ -44,7 +45,9 @@ class JointLinearTest extends ScopedTest {
         Tensor sum = torch.zeros(new long[0], x.options());
         for (int i : used) {
             results.add(outputs[i].detach());
-            sum = sum.add(outputs[i].square().sum()); // each output has its own gradient
+            long n = outputs[i].numel(); // each output has its own gradient, which does not depend on its values
+            Tensor gradient = torch.linspace(new Scalar(-1.0), new Scalar(1.0 + i), n, outputs[i].options());
+            sum = sum.add(outputs[i].mul(gradient.view_as(outputs[i])).sum());
         }
         sum.backward();
         results.add(x.grad().clone());
@@ -106,6 +109,25 @@ class JointLinearTest extends ScopedTest {
     void anUnusedOutputHasNoGradient() {
         agree(Device.cpu(), DType.FLOAT64, DType.FLOAT32, List.of(1), 1e-14);
         agree(Device.cpu(), DType.FLOAT64, DType.FLOAT32, List.of(0, 2), 1e-14);
+    }
+
+    @Test
+    void unreadOutputsAreZerosWithTheGradientsOfSeparateLayers() {
+        Linear[] layers = layers(Device.cpu(), DType.FLOAT64);
+        Tensor x = input(Device.cpu(), DType.FLOAT64);
+        List<Tensor> expected = results(in -> Linear.separately(in, layers), List.of(0, 2), x, layers);
+        for (Layers unread :
+                List.<Layers>of(in -> Linear.jointlyUnread(in, layers), in -> Linear.separatelyUnread(in, layers))) {
+            List<Tensor> got = results(unread, List.of(0, 2), x, layers);
+            for (int i = 0; i < expected.size(); i++) {
+                boolean isOutput = i < 2;
+                double[] values = isOutput
+                        ? new double[Math.toIntExact(expected.get(i).numel())]
+                        : Tensors.toDoubles(expected.get(i));
+                assertArrayEquals(values, Tensors.toDoubles(got.get(i)), 1e-13, "value " + i);
+            }
+        }
+        Arrays.stream(layers).forEach(Linear::close);
     }
 
     @Test

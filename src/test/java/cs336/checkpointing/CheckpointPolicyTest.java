@@ -2,6 +2,7 @@ package cs336.checkpointing;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -158,6 +159,18 @@ class CheckpointPolicyTest {
     }
 
     @Test
+    void onlyBlocksThatKeepActivationsRecomputeElementwiseFunctions() {
+        var parts = new ArrayList<>(CheckpointPolicy.nothing().plan(3).parts());
+        assertFalse(new CheckpointPlan(parts, true).recomputesElementwise());
+        parts.add(new CheckpointPlan.KeptBlock(3, true));
+        parts.add(new CheckpointPlan.KeptBlock(4, false));
+        var plan = new CheckpointPlan(parts, true);
+        assertEquals(2, plan.recomputedElementwise());
+        assertFalse(plan.recomputesElementwise(2));
+        assertTrue(plan.recomputesElementwise(3));
+    }
+
+    @Test
     void namesAreReadBack() {
         for (String name : List.of(
                 "everything",
@@ -201,6 +214,13 @@ class CheckpointPolicyTest {
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.blocks(0));
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.budget(-1, BLOCK));
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.elementwise(-1));
+        List<CheckpointPlan.PlanPart> kept =
+                CheckpointPolicy.everything().plan(1).parts();
+        assertThrows(IllegalArgumentException.class, () -> {
+            var parts = new ArrayList<>(CheckpointPolicy.blocks(2).plan(2).parts());
+            parts.addAll(kept);
+            new CheckpointPlan(parts, true);
+        });
         assertThrows(IllegalArgumentException.class, () -> new BlockBytes(10, 5, 6, 0, 0));
         assertThrows(IllegalArgumentException.class, () -> new BlockBytes(10, 5, 2, 4, 0)); // 3 in attention
         assertThrows(

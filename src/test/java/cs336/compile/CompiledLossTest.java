@@ -28,23 +28,32 @@ class CompiledLossTest {
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     void lossesAreThoseOfAllLogits(boolean fuse) {
-        assertArrayEquals(losses(Device.cpu(), fuse, 0), losses(Device.cpu(), fuse, 5), 1e-5);
+        assertArrayEquals(
+                losses(Device.cpu(), Precision.FP32, fuse, 0), losses(Device.cpu(), Precision.FP32, fuse, 5), 1e-5);
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void lossesInBf16AreThoseOfAllLogitsWithinItsRounding(boolean fuse) {
+        double[] expected = losses(Device.cpu(), Precision.BF16, fuse, 0);
+        assertArrayEquals(expected, losses(Device.cpu(), Precision.BF16, fuse, 5), 0.02);
     }
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
     @Tag("gpu")
     void lossesAreThoseOfAllLogitsInACudaGraph(boolean fuse) {
-        assertArrayEquals(losses(Device.cuda(0), fuse, 0), losses(Device.cuda(0), fuse, 5), 1e-4);
+        assertArrayEquals(
+                losses(Device.cuda(0), Precision.FP32, fuse, 0), losses(Device.cuda(0), Precision.FP32, fuse, 5), 1e-4);
     }
 
-    private static double[] losses(Device device, boolean fuse, int rows) {
+    private static double[] losses(Device device, Precision precision, boolean fuse, int rows) {
         double[] losses = new double[STEPS];
         Torch.seed(3);
         try (var scope = MemoryScope.open();
                 var model = new TransformerLM(CONFIG, device);
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-2));
-                var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
+                var step = CompiledStep.of(model, optimizer, precision)) {
             assertThrows(IllegalArgumentException.class, () -> step.lossRows(0));
             if (fuse) {
                 step.fuse();

@@ -28,6 +28,21 @@ class MemoryScopeTest {
     }
 
     @Test
+    void severalTensorsEscapeTogetherExceptMissingOnes() {
+        Tensor[] escaped;
+        try (var outer = MemoryScope.open()) {
+            Tensor other;
+            try (var inner = MemoryScope.open()) {
+                other = torch.ones(3);
+                escaped = inner.escapeAll(new Tensor[] {torch.ones(3), null, torch.ones(3)});
+            }
+            assertTrue(other.isNull());
+            assertEquals(6.0f, escaped[0].add(escaped[2]).sum().item_float());
+        }
+        assertTrue(escaped[0].isNull() && escaped[2].isNull());
+    }
+
+    @Test
     void escapedTensorLivesUntilTheEnclosingScopeCloses() {
         Tensor escaped;
         try (var outer = MemoryScope.open()) {

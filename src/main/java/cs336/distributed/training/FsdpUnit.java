@@ -225,7 +225,10 @@ final class FsdpUnit implements AutoCloseable {
         }
     }
 
-    /** Returns the reduced shards in the dtype of the master parameters. One kernel casts all of them. */
+    /**
+     * Returns the reduced shards in the dtype of the master parameters, as views of one tensor. One kernel casts all of
+     * them; PyTorch's copy of a single tensor with another dtype has a lower bandwidth.
+     */
     private List<Tensor> inMasterDtype() {
         DType dtype = reducedParameters.get(0).masterDtype();
         if (DType.of(reducedFlat) == dtype) {

@@ -447,8 +447,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             isBackward = inBackwardPass;
         }
         if (inBackwardPass) {
+            // A unit without shards may be recomputed within the backward pass of another one, as a normalization is.
+            boolean follows = unit.hasShards();
             for (FsdpUnit other : units) {
-                if (other != unit && other.inBackward && !other.contains(unit)) {
+                if (follows && other != unit && other.inBackward && !other.contains(unit)) {
                     endBackward(other);
                 }
                 if (other != unit && other.unreduced && !other.inBackward) {

@@ -473,7 +473,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
                 sharded.shards.close();
             });
             if (model != null) {
-                model.layers().forEach(NnModule::removeActions);
+                model.layers().forEach(layer -> layer.beforeForward(() -> {}));
             }
         }
     }

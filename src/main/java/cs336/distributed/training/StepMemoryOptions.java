@@ -17,11 +17,8 @@ public final class StepMemoryOptions {
             names = "--checkpointing",
             defaultValue = "everything",
             paramLabel = "<policy>",
-            description =
-                    "activations that are kept for the backward pass: everything, elementwise (all but the results"
-                            + " of normalizations and activation functions), all-but-ffn, ffn-<k> (all but the"
-                            + " feed-forward layers of the first k blocks), elementwise+ffn-<k> (both), blocks-<k> (the"
-                            + " input of every k-th block), nothing (as blocks-1), or recursive; the others are recomputed")
+            description = "activations that are kept for the backward pass: " + CheckpointPolicy.TEXTS
+                    + "; the others are recomputed")
     private String checkpointing;
 
     @Option(

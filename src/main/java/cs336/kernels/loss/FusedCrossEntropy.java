@@ -10,13 +10,15 @@ import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.Tensors;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
 
 /**
  * Cross-entropy of 16-bit logits on a GPU and its gradient, by one kernel, {@code kernels/cross_entropy.cu}. It reads
- * the logits from memory once and writes their gradient over them.
+ * each row twice, the second time from L2 if the rows of all running blocks fit there, and writes the gradient over it.
  */
 public final class FusedCrossEntropy implements CrossEntropyKernel {
     public static final String FILE = "cross_entropy.cu";
@@ -25,6 +27,7 @@ public final class FusedCrossEntropy implements CrossEntropyKernel {
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final int ACCESS_BYTES = 16;
+    private static final int MOST_COLUMNS = Integer.MAX_VALUE - THREADS * ACCESS_BYTES; // the last index of a thread
     private static final Map<CrossEntropyVariant, Kernel> KERNELS = new ConcurrentHashMap<>();
 
     private record CrossEntropyVariant(DType type, int vector, Device device) {}
@@ -39,12 +42,19 @@ public final class FusedCrossEntropy implements CrossEntropyKernel {
         DType type = DType.of(logits);
         return logits.is_cuda()
                 && (type == DType.BFLOAT16 || type == DType.FLOAT16)
+                && logits.dim() == 2
+                && logits.numel() > 0
                 && logits.is_contiguous()
-                && logits.size(1) <= Integer.MAX_VALUE - THREADS * ACCESS_BYTES;
+                && logits.size(1) <= MOST_COLUMNS;
     }
 
     @Override
-    public Tensor replace(Tensor logits, Tensor targets) {
+    public Tensor replaceByGradients(Tensor logits, Tensor targets) {
+        boolean isVector = targets.dim() == 1 && targets.size(0) == logits.size(0);
+        if (!isVector || DType.of(targets) != DType.INT64 || !targets.is_contiguous()) {
+            throw new IllegalArgumentException("targets must be contiguous int64 [" + logits.size(0) + "], not "
+                    + DType.of(targets) + " " + Arrays.toString(Tensors.shape(targets)));
+        }
         DType type = DType.of(logits);
         Gpu gpu = Gpu.of(logits);
         int rows = Math.toIntExact(logits.size(0));

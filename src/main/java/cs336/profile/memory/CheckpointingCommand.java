@@ -8,6 +8,7 @@ import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.Pass;
 import cs336.bench.SweepOptions;
+import cs336.checkpointing.CheckpointPolicy;
 import java.io.IOException;
 import java.util.List;
 import java.util.stream.Stream;
@@ -45,11 +46,8 @@ public final class CheckpointingCommand extends LabCommand {
             split = ",",
             defaultValue = "everything,blocks-1,blocks-2,blocks-4,recursive",
             paramLabel = "<policy>",
-            description =
-                    "activations that are kept for the backward pass: everything, elementwise (all but the results"
-                            + " of normalizations and activation functions), all-but-ffn, ffn-<k> (all but the"
-                            + " feed-forward layers of the first k blocks), elementwise+ffn-<k> (both), blocks-<k> (the"
-                            + " input of every k-th block), nothing (as blocks-1), recursive (halving), or budget-<n> (as much as fits into n MiB)")
+            description = "activations that are kept for the backward pass: " + CheckpointPolicy.TEXTS
+                    + ", or budget-<n> (as much as fits into n MiB)")
     private List<String> policies;
 
     @Option(names = "--warmup", defaultValue = "3", paramLabel = "<n>", description = "number of warm-up steps")

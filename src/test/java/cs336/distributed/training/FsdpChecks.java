@@ -18,6 +18,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.basics.RmsNorm;
+import cs336.basics.SelfAttention;
 import cs336.basics.Sgd;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -257,6 +258,11 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             train(config, settings, 2);
             train(config.withCheckpointing(CheckpointPolicy.elementwise(1)), settings, 2);
         }
+        // The normalization before attention is recomputed during the backward pass of this unit.
+        train(
+                config.withCheckpointing(CheckpointPolicy.elementwise(0)),
+                STANDARD.withUnits(SelfAttention.class::isInstance),
+                2);
     }
 
     private void train(TransformerConfig config, FsdpSettings settings, int steps) {

@@ -2,8 +2,10 @@ package cs336.kernels.loss;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.basics.LinearCrossEntropy;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.ScopedTest;
@@ -62,11 +64,40 @@ class FusedCrossEntropyGpuTest extends ScopedTest {
         Tensor logits = torch.randn(new long[] {3, 2048}, GPU.options(DType.BFLOAT16));
         logits.select(0, 0).narrow(0, 100, 1).fill_(new Scalar(Double.NaN));
         logits.select(0, 1).narrow(0, 100, 1).fill_(new Scalar(Double.POSITIVE_INFINITY));
-        Tensor losses = kernel.replace(logits, torch.zeros(new long[] {3}, GPU.options(DType.INT64)));
+        Tensor losses = kernel.replaceByGradients(logits, torch.zeros(new long[] {3}, GPU.options(DType.INT64)));
         double[] found = Tensors.toDoubles(losses);
         assertTrue(Double.isNaN(found[0]) && !Double.isFinite(found[1]) && Double.isFinite(found[2]));
         assertTrue(torch.isnan(logits.select(0, 0)).all().item_bool());
         assertTrue(torch.isfinite(logits.select(0, 2)).all().item_bool());
+    }
+
+    @Test
+    void targetsThatAreNoColumnAreNotRead() {
+        long[] targets = {-100, 1000, 1L << 32, 999};
+        Tensor logits = torch.randn(new long[] {4, 1000}, GPU.options(DType.BFLOAT16));
+        Tensor onGpu = Tensors.of(targets, 4).to(GPU.toTorch(), DType.INT64.scalarType());
+        double[] losses = Tensors.toDoubles(kernel.replaceByGradients(logits, onGpu));
+        for (int row = 0; row < 4; row++) {
+            assertEquals(row < 3, Double.isNaN(losses[row]), "row " + row);
+            assertEquals(row < 3, torch.isnan(logits.select(0, row)).all().item_bool(), "row " + row);
+        }
+    }
+
+    @Test
+    void targetsMustBeAVectorWithoutGaps() {
+        Tensor logits = torch.randn(new long[] {4, 32}, GPU.options(DType.BFLOAT16));
+        Tensor table = torch.zeros(new long[] {4, 4}, GPU.options(DType.INT64));
+        for (Tensor wrong :
+                List.of(table, table.select(1, 0), table.select(0, 0).to(DType.INT32.scalarType()))) {
+            assertThrows(IllegalArgumentException.class, () -> kernel.replaceByGradients(logits, wrong));
+        }
+        Tensor x = torch.randn(new long[] {4, 8}, GPU.options(DType.BFLOAT16));
+        Tensor weight = torch.randn(new long[] {32, 8}, GPU.options(DType.BFLOAT16));
+        Tensor targets =
+                torch.randint(32, new long[] {4, 4}, GPU.options(DType.INT64)).select(1, 2);
+        assertEquals(
+                LinearCrossEntropy.of(x, weight, targets.contiguous(), 2).item_double(),
+                LinearCrossEntropy.of(x, weight, targets, 2).item_double());
     }
 
     @Test
@@ -92,7 +123,7 @@ class FusedCrossEntropyGpuTest extends ScopedTest {
         Tensor ofTargets = exact.gather(1, targets.unsqueeze(1));
         expected.scatter_add_(1, targets.unsqueeze(1), torch.full_like(ofTargets, new Scalar(-1.0)));
 
-        Tensor losses = kernel.replace(logits, targets);
+        Tensor losses = kernel.replaceByGradients(logits, targets);
 
         double error = losses.add(ofTargets.squeeze(1)).abs().max().item_double();
         assertTrue(error <= 10 * FP32_ERROR, "loss differs by " + error);
