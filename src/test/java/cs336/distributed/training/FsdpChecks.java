@@ -125,6 +125,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("frozen parameters", this::frozen);
         each("bf16 compute with fp32 reduction", this::mixedPrecision);
         each("backward passes in noSync accumulate", this::accumulation);
+        each("reduced gradients of another dtype accumulate", this::reducedTwice);
         each("several forward passes may precede a backward pass, and reverse", this::severalPasses);
         each("clipping uses the norm of all shards", this::clipping);
         each("ranks agree on a gradient overflow", this::overflow);
@@ -353,6 +354,10 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
 
     /** Compares the gradients of all shards with those of a single process. */
     private void requireSameGradients(NnModule alone, FullyShardedDataParallel fsdp) {
+        requireSameGradients(alone, fsdp, EXACT);
+    }
+
+    private void requireSameGradients(NnModule alone, FullyShardedDataParallel fsdp, double tolerance) {
         Map<String, Tensor> shards = fsdp.namedParameters();
         var mine = new ArrayList<double[]>();
         shards.forEach((name, shard) -> {
@@ -372,7 +377,12 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                         : ranks.stream()
                                 .flatMapToDouble(rank -> Arrays.stream(rank.get(at)))
                                 .toArray();
-                requireClose(expected, Tensors.of(whole, Tensors.shape(expected)), EXACT, EXACT, "gradient of " + name);
+                requireClose(
+                        expected,
+                        Tensors.of(whole, Tensors.shape(expected)),
+                        tolerance,
+                        tolerance,
+                        "gradient of " + name);
             }
         }
     }
@@ -480,6 +490,22 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 fsdp.finishGradientSynchronization();
                 require(group.size() == 1 || reduceScatters() > before, "nothing is reduced");
                 requireSameGradients(alone, fsdp);
+                fsdp.zeroGrad();
+                alone.zeroGrad();
+            }
+        }
+    }
+
+    private void reducedTwice() {
+        try (var alone = transformer(ModelEdition.SPRING_2024, 2, seed);
+                var model = transformer(ModelEdition.SPRING_2024, 2, seed);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD.withReduceDtype(DType.FLOAT32))) {
+            Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+            for (int step = 0; step < 2; step++) {
+                bothBackward(fsdp, alone, batches.next());
+                bothBackward(fsdp, alone, batches.next());
+                requireGradients(fsdp, FP64);
+                requireSameGradients(alone, fsdp, 1e-6);
                 fsdp.zeroGrad();
                 alone.zeroGrad();
             }
