@@ -59,7 +59,7 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
 
     /** Returns the activations at the end of the forward pass. */
     public LiveActivations afterForward() {
-        LiveActivations live = LiveActivations.NONE;
+        LiveActivations live = LiveActivations.none(this);
         for (PlanPart part : parts) {
             live = live.and(part);
         }
@@ -69,7 +69,7 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
     /** Returns the activations during the backward pass of each block, from the last block to the first. */
     public List<LiveActivations> backward() {
         var points = new ArrayList<LiveActivations>();
-        backward(parts, LiveActivations.NONE, points);
+        backward(parts, LiveActivations.none(this), points);
         return points;
     }
 
@@ -125,9 +125,9 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
 
     /** Returns the number of blocks that recompute their elementwise functions and normalizations separately. */
     public int recomputedElementwise() {
-        return (int) parts.stream()
-                .filter(part -> part instanceof KeptBlock b && recomputesElementwise(b.index))
-                .count();
+        return recomputesElementwise
+                ? (int) parts.stream().filter(KeptBlock.class::isInstance).count()
+                : 0;
     }
 
     /** Returns the number of blocks that recompute their feed-forward layer separately. */

@@ -4,6 +4,7 @@ package cs336.checkpointing;
  * The activations that other blocks keep while one block runs its backward pass, when all tensors that this block saves
  * are in memory.
  *
+ * @param plan the plan of the chain
  * @param block the index of the block; −1 at the end of the forward pass of the model
  * @param blocks the number of other blocks that keep everything
  * @param blocksWithoutFeedForward the number of other blocks that keep everything but the feed-forward layer
@@ -13,8 +14,16 @@ package cs336.checkpointing;
  *     those have ended
  */
 public record LiveActivations(
-        int block, int blocks, int blocksWithoutFeedForward, int inputs, int depth, int laterInRecomputation) {
-    static final LiveActivations NONE = new LiveActivations(-1, 0, 0, 0, 0, 0);
+        CheckpointPlan plan,
+        int block,
+        int blocks,
+        int blocksWithoutFeedForward,
+        int inputs,
+        int depth,
+        int laterInRecomputation) {
+    static LiveActivations none(CheckpointPlan plan) {
+        return new LiveActivations(plan, -1, 0, 0, 0, 0, 0);
+    }
 
     /** Returns the size of the activations, including all those of the block itself. */
     public long bytes(BlockBytes size) {
@@ -27,24 +36,27 @@ public record LiveActivations(
     LiveActivations and(CheckpointPlan.PlanPart part) {
         if (part instanceof CheckpointPlan.RecomputedBlocks) {
             return new LiveActivations(
-                    block, blocks, blocksWithoutFeedForward, inputs + 1, depth, laterInRecomputation);
+                    plan, block, blocks, blocksWithoutFeedForward, inputs + 1, depth, laterInRecomputation);
         }
         return ((CheckpointPlan.KeptBlock) part).recomputesFeedForward()
-                ? new LiveActivations(block, blocks, blocksWithoutFeedForward + 1, inputs, depth, laterInRecomputation)
-                : new LiveActivations(block, blocks + 1, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
+                ? new LiveActivations(
+                        plan, block, blocks, blocksWithoutFeedForward + 1, inputs, depth, laterInRecomputation)
+                : new LiveActivations(
+                        plan, block, blocks + 1, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
     }
 
     LiveActivations during(int index) {
-        return new LiveActivations(index, blocks, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
+        return new LiveActivations(plan, index, blocks, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
     }
 
     /** Returns these activations inside one more recomputation. */
     LiveActivations recomputing() {
-        return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth + 1, laterInRecomputation);
+        return new LiveActivations(
+                plan, block, blocks, blocksWithoutFeedForward, inputs, depth + 1, laterInRecomputation);
     }
 
     /** Returns these activations with this number of recomputations that contain later blocks. */
     LiveActivations withLater(int recomputations) {
-        return new LiveActivations(block, blocks, blocksWithoutFeedForward, inputs, depth, recomputations);
+        return new LiveActivations(plan, block, blocks, blocksWithoutFeedForward, inputs, depth, recomputations);
     }
 }

@@ -173,7 +173,11 @@ public record ModelMemory(
 
     /** Returns the tensors that one block saves for its backward pass. */
     public List<TensorMemory> keptByBlock() {
-        return joined(keptByAttention(recomputesElementwise()), keptByFeedForward(recomputesElementwise()));
+        return keptByBlock(plan().recomputesElementwise());
+    }
+
+    private List<TensorMemory> keptByBlock(boolean recomputesElementwise) {
+        return joined(keptByAttention(recomputesElementwise), keptByFeedForward(recomputesElementwise));
     }
 
     /** Returns the tensors that the whole forward pass saves for the backward pass: blocks, last layers and loss. */
@@ -341,7 +345,7 @@ public record ModelMemory(
         if (!isCast()) {
             return List.of();
         }
-        if (recomputesElementwise()) {
+        if (live.plan().recomputesElementwise()) {
             long blocks = (long) live.blocks() + live.blocksWithoutFeedForward();
             long d = config.dModel();
             return blocks == 0
@@ -525,7 +529,7 @@ public record ModelMemory(
                 held,
                 embedded(),
                 activations(last),
-                plan().recomputesElementwise(last.block())
+                last.plan().recomputesElementwise(last.block())
                         ? weightCasts(last)
                         : weightCastsInAttention(weightCasts(last)),
                 attentionOfForward(true)));
@@ -557,7 +561,7 @@ public record ModelMemory(
                 activations(others),
                 weightCasts(others),
                 weightCasts(1),
-                keptDuring(others.block()),
+                keptDuring(others),
                 List.of(
                         rows("output of the attention", autocast),
                         rows("output of w2", autocast),
@@ -617,7 +621,7 @@ public record ModelMemory(
     private List<TensorMemory> backwardOfFeedForward(LiveActivations others) {
         int block = others.block();
         var alive = new ArrayList<TensorMemory>(activations(others));
-        alive.addAll(keptDuring(block));
+        alive.addAll(keptDuring(others));
         alive.addAll(weightCasts(others));
         alive.addAll(weightCasts(1));
         alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
@@ -626,19 +630,11 @@ public record ModelMemory(
         alive.add(rows("gradient of the residual stream", residual));
         // The gradients of the activation's inputs and output exist, and the input of w2 has been freed.
         int gradients = is2024() ? 2 : 3;
-        if (recomputesActivation(block)) {
-            alive.add(new TensorMemory(
-                    "gradients inside the feed-forward layer", "N × F", autocast, gradients, innerElements()));
-            if (!is2024() && !isFused()) {
-                alive.add(inner("silu(w1 x), recomputed"));
-            }
-        } else {
-            alive.add(new TensorMemory(
-                    "gradients inside the feed-forward layer, minus the input of w2",
-                    "N × F",
-                    autocast,
-                    gradients - 1,
-                    innerElements()));
+        boolean recomputed = recomputesActivation(others);
+        String name = "gradients inside the feed-forward layer" + (recomputed ? "" : ", minus the input of w2");
+        alive.add(new TensorMemory(name, "N × F", autocast, recomputed ? gradients : gradients - 1, innerElements()));
+        if (recomputed && !is2024() && !isFused()) {
+            alive.add(inner("silu(w1 x), recomputed"));
         }
         return alive;
     }
@@ -646,7 +642,7 @@ public record ModelMemory(
     private List<TensorMemory> backwardOfAttention(LiveActivations others) {
         int block = others.block();
         var alive = new ArrayList<TensorMemory>(activations(others));
-        alive.addAll(keptUpToAttention(plan().recomputesElementwise(block)));
+        alive.addAll(keptUpToAttention(others.plan().recomputesElementwise(block)));
         alive.addAll(weightCasts(others));
         alive.addAll(weightCasts(1));
         alive.addAll(recomputations(others.depth(), others.laterInRecomputation()));
@@ -720,27 +716,26 @@ public record ModelMemory(
         return config.checkpointing().plan(config.numLayers());
     }
 
-    private boolean recomputesElementwise() {
-        return plan().recomputesElementwise();
-    }
-
     /** Returns whether a block recomputes the activation function of its feed-forward layer, but not the rest. */
-    private boolean recomputesActivation(int block) {
-        return plan().recomputesElementwise(block) && !plan().recomputesFeedForward(block);
+    private static boolean recomputesActivation(LiveActivations others) {
+        return others.plan().recomputesElementwise(others.block())
+                && !others.plan().recomputesFeedForward(others.block());
     }
 
     /** Returns the tensors of a block during its own backward pass. */
-    private List<TensorMemory> keptDuring(int block) {
+    private List<TensorMemory> keptDuring(LiveActivations others) {
         return joined(
-                keptByAttention(plan().recomputesElementwise(block)), keptByFeedForward(recomputesActivation(block)));
+                keptByAttention(others.plan().recomputesElementwise(others.block())),
+                keptByFeedForward(recomputesActivation(others)));
     }
 
     /** Returns the activations that other blocks keep. */
     private List<TensorMemory> activations(LiveActivations others) {
+        boolean recomputesElementwise = others.plan().recomputesElementwise();
         List<TensorMemory> withoutFeedForward =
-                joined(keptByAttention(recomputesElementwise()), List.of(rows("input of ln2", residual)));
+                joined(keptByAttention(recomputesElementwise), List.of(rows("input of ln2", residual)));
         var kept = new ArrayList<TensorMemory>();
-        keptByBlock().forEach(tensor -> kept.add(tensor.times(others.blocks())));
+        keptByBlock(recomputesElementwise).forEach(tensor -> kept.add(tensor.times(others.blocks())));
         withoutFeedForward.forEach(tensor -> kept.add(tensor.times(others.blocksWithoutFeedForward())));
         kept.add(rows("input of recomputed blocks", residual).times(others.inputs()));
         kept.removeIf(tensor -> tensor.count() == 0);
