@@ -24,7 +24,7 @@ public interface Fuser {
     FusedFunction of(Function<Tensor[], Tensor> function);
 
     /**
-     * Returns the outputs of linear layers with the same input. By default each layer runs by itself.
+     * Returns the outputs of linear layers with the same input. By default the layers run separately.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
@@ -34,7 +34,8 @@ public interface Fuser {
     }
 
     /**
-     * Returns zeros with the shapes and the autograd graph of {@link #linear}. By default each layer has its own graph.
+     * Returns zeros with the shapes and the autograd graph of {@link #linear}. By default the layers have separate
+     * graphs.
      *
      * @param x […, in]
      */

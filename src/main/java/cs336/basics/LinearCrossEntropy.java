@@ -132,13 +132,14 @@ public final class LinearCrossEntropy extends AutogradFunction {
         } else {
             Tensor p = torch.log_softmax(logits, 1, new ScalarTypeOptional(wide(x)));
             logits.close();
-            Tensor ofTargets = p.gather(1, targets.unsqueeze(1)); // [n, 1]
+            Tensor columns = targets.unsqueeze(1); // [n, 1]
+            Tensor ofTargets = p.gather(1, columns); // [n, 1]
             sum.sub_(ofTargets.sum());
             if (dX == null && dWeight == null) {
                 return;
             }
             p.exp_();
-            p.scatter_add_(1, targets.unsqueeze(1), torch.full_like(ofTargets, MINUS_ONE));
+            p.scatter_add_(1, columns, torch.full_like(ofTargets, MINUS_ONE));
             gradient = p.to(x.scalar_type());
             p.close();
         }

@@ -5,7 +5,6 @@ import cs336.basics.NnModule;
 import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.Reduction;
-import cs336.torch.AtenOperator;
 import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
@@ -26,8 +25,6 @@ import org.bytedeco.pytorch.global.torch;
  * <p>A unit has several modules if they share a parameter, such as token embeddings and a tied LM head.
  */
 final class FsdpUnit implements AutoCloseable {
-    private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
-
     private final List<NnModule> modules = new ArrayList<>();
     private final List<FsdpParameter> parameters = new ArrayList<>();
     private final List<FsdpParameter> sharded = new ArrayList<>();
@@ -238,7 +235,7 @@ final class FsdpUnit implements AutoCloseable {
                 torch.empty(Tensors.shape(reducedFlat), mesh.all().device().options(dtype), null);
         try (var from = TensorList.of(List.of(reducedFlat));
                 var to = TensorList.of(List.of(flat))) {
-            FOREACH_COPY.call(to, from, false);
+            GradientBucket.FOREACH_COPY.call(to, from, false);
         }
         return reducedShards.stream()
                 .map(shard -> flat.narrow(0, shard.storage_offset(), shard.numel()))

@@ -16,7 +16,7 @@ import org.bytedeco.pytorch.global.torch;
  * back. Gradients that accumulate over several backward passes accumulate in the buffer and are not copied again.
  */
 final class GradientBucket implements GradientCollective {
-    private static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
+    static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
 
     private final int[] members;
     private final List<Tensor> parameters;
