@@ -15,6 +15,10 @@ import torch
 
 
 LATER_COLUMNS = ["host", "load"]  # at the end; older files do not have them
+RESULT_COLUMNS = (
+    ["metric", "unit", "n", "mean", "std", "median", "min", "max", "status", "device", "versions", "commit", "date"]
+    + LATER_COLUMNS
+)
 
 
 def storage_arguments(parser):
@@ -96,10 +100,14 @@ def row(case, metric, unit, values, origin, status="ok"):
 
 
 def store(path, new_rows):
-    """Adds rows to a file that cs336 wrote and replaces earlier rows of the same cases."""
-    with open(path, newline="") as file:
-        reader = csv.DictReader(file)
-        header, old = list(reader.fieldnames), list(reader)
+    """Adds rows to a file that cs336 wrote, or to a new one, and replaces earlier rows of the same cases."""
+    if os.path.exists(path):
+        with open(path, newline="") as file:
+            reader = csv.DictReader(file)
+            header, old = list(reader.fieldnames), list(reader)
+    else:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        header, old = [column for column in new_rows[0] if column not in RESULT_COLUMNS] + RESULT_COLUMNS, []
     header += [column for column in LATER_COLUMNS if column not in header]
     identity = header[: header.index("implementation") + 1]
     key = lambda r: tuple(str(r.get(column, "")) for column in identity)
