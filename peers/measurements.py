@@ -15,10 +15,9 @@ import torch
 
 
 LATER_COLUMNS = ["host", "load"]  # at the end; older files do not have them
-RESULT_COLUMNS = (
-    ["metric", "unit", "n", "mean", "std", "median", "min", "max", "status", "device", "versions", "commit", "date"]
-    + LATER_COLUMNS
-)
+RESULT_COLUMNS = [
+    "metric", "unit", "n", "mean", "std", "median", "min", "max", "status", "device", "versions", "commit", "date",
+]
 
 
 def storage_arguments(parser):
@@ -107,7 +106,8 @@ def store(path, new_rows):
             header, old = list(reader.fieldnames), list(reader)
     else:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        header, old = [column for column in new_rows[0] if column not in RESULT_COLUMNS] + RESULT_COLUMNS, []
+        columns = list(new_rows[0])
+        header, old = columns[: columns.index("metric")] + RESULT_COLUMNS, []
     header += [column for column in LATER_COLUMNS if column not in header]
     identity = header[: header.index("implementation") + 1]
     key = lambda r: tuple(str(r.get(column, "")) for column in identity)
