@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationStore;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -63,11 +64,13 @@ abstract class FeedForward extends NnModule {
      * Returns the output for the input norm(x). The backward pass computes norm(x) and the input of w2 again.
      *
      * @param x the input of the normalization, [B, T, D]
+     * @param store keeps the outputs of the layers before the activation function
      */
-    final Tensor forwardRecomputing(NnModule norm, Tensor x) {
+    final Tensor forwardRecomputing(NnModule norm, Tensor x, ActivationStore store) {
         return run(() -> {
-            Tensor[] up = fuser.linearRecomputingInput(in -> norm.forward(in[0]), new Tensor[] {x}, up());
-            return fuser.linearRecomputingInput(this::activated, up, down())[0];
+            Tensor[] up = fuser.linearRecomputingInput(
+                    ActivationStore.graph(), in -> norm.forward(in[0]), new Tensor[] {x}, up());
+            return fuser.linearRecomputingInput(store, this::activated, up, down())[0];
         });
     }
 

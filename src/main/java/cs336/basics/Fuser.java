@@ -1,6 +1,7 @@
 package cs336.basics;
 
 import cs336.checkpointing.ActivationCheckpoint;
+import cs336.checkpointing.ActivationStore;
 import java.util.ServiceLoader;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
@@ -47,13 +48,18 @@ public interface Fuser {
      * Returns the outputs of linear layers whose common input f(inputs) is recomputed in the backward pass, which does
      * not repeat the matrix multiplications.
      *
+     * @param store keeps the inputs of f
      * @param function f, which returns a tensor […, in]
      * @param inputs the inputs of f, which are kept instead of its result
      * @return a tensor […, out] for each layer, in the caller's memory scope
      */
-    default Tensor[] linearRecomputingInput(Function<Tensor[], Tensor> function, Tensor[] inputs, Linear... layers) {
+    default Tensor[] linearRecomputingInput(
+            ActivationStore store, Function<Tensor[], Tensor> function, Tensor[] inputs, Linear... layers) {
         return ActivationCheckpoint.applyAll(
-                in -> linear(function.apply(in), layers), in -> unreadLinear(function.apply(in), layers), inputs);
+                store,
+                in -> linear(function.apply(in), layers),
+                in -> unreadLinear(function.apply(in), layers),
+                inputs);
     }
 
     /**

@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.checkpointing.ActivationStore;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -54,8 +55,8 @@ public final class SelfAttention extends NnModule {
      * @param x the input of the normalization, [B, T, D]
      */
     Tensor forwardRecomputing(NnModule norm, Tensor x) {
-        return run(() -> attended(
-                fuser.linearRecomputingInput(in -> norm.forward(in[0]), new Tensor[] {x}, queries, keys, values)));
+        return run(() -> attended(fuser.linearRecomputingInput(
+                ActivationStore.graph(), in -> norm.forward(in[0]), new Tensor[] {x}, queries, keys, values)));
     }
 
     /** @param projected queries, keys and values before position embedding, each [B, T, D] */

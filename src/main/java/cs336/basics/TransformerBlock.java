@@ -1,7 +1,9 @@
 package cs336.basics;
 
 import cs336.checkpointing.ActivationCheckpoint;
+import cs336.checkpointing.ActivationStore;
 import cs336.checkpointing.CheckpointPlan;
+import cs336.checkpointing.HostStore;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
@@ -17,11 +19,13 @@ public final class TransformerBlock extends NnModule {
     private final FeedForward feedForward;
     private final boolean recomputesFeedForward;
     private final boolean recomputesElementwise;
+    private final ActivationStore activations;
 
     /**
      * @param fuser the executor of linear layers with the same input
      * @param activation activation function of the feed-forward layer; the caller closes it
      * @param plan determines which activations are kept for the backward pass
+     * @param host keeps those that the plan offloads
      * @param index the position of this block in the plan
      */
     TransformerBlock(
@@ -31,11 +35,13 @@ public final class TransformerBlock extends NnModule {
             Fuser fuser,
             Fuser.FusedFunction activation,
             CheckpointPlan plan,
+            HostStore host,
             int index,
             Device device,
             DType dtype) {
         recomputesFeedForward = plan.recomputesFeedForward(index);
         recomputesElementwise = plan.recomputesElementwise(index);
+        activations = plan.offloadsFeedForward(index) ? host : ActivationStore.graph();
         Normalization norm = Normalization.named(config.normalization());
         int dModel = config.dModel();
         attentionNorm = child("ln1", norm.create(dModel, config.eps(), device, dtype));
@@ -56,7 +62,9 @@ public final class TransformerBlock extends NnModule {
         if (recomputesFeedForward) {
             return ActivationCheckpoint.apply(this::normalizedFeedForward, this::unreadFeedForward, x);
         }
-        return recomputesElementwise ? feedForward.forwardRecomputing(feedForwardNorm, x) : normalizedFeedForward(x);
+        return recomputesElementwise
+                ? feedForward.forwardRecomputing(feedForwardNorm, x, activations)
+                : normalizedFeedForward(x);
     }
 
     /**

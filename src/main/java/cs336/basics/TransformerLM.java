@@ -2,6 +2,7 @@ package cs336.basics;
 
 import cs336.checkpointing.ActivationCheckpoint;
 import cs336.checkpointing.CheckpointPlan;
+import cs336.checkpointing.HostStore;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Tensors;
@@ -33,6 +34,7 @@ public final class TransformerLM extends NnModule {
     private final Fuser.FusedFunction activation;
     private final Attention attention;
     private final CheckpointPlan plan;
+    private final HostStore host = new HostStore();
     private final List<TransformerBlock> layers = new ArrayList<>();
     private final NnModule finalNorm;
     private final Linear head;
@@ -71,7 +73,7 @@ public final class TransformerLM extends NnModule {
         for (int i = 0; i < config.numLayers(); i++) {
             layers.add(child(
                     "layers." + i,
-                    new TransformerBlock(config, attention, rotary, fuser, activation, plan, i, device, dtype)));
+                    new TransformerBlock(config, attention, rotary, fuser, activation, plan, host, i, device, dtype)));
         }
         finalNorm = child(
                 "ln_final", Normalization.named(config.normalization()).create(dModel, config.eps(), device, dtype));
@@ -118,7 +120,7 @@ public final class TransformerLM extends NnModule {
             x = x.add(positions.forward(upToT));
         }
         for (CheckpointPlan.PlanPart part : plan.parts()) {
-            Tensor next = runPart(part, x);
+            Tensor next = host.endBlock(runPart(part, x));
             x.close(); // frees the memory unless the autograd graph needs it
             x = next;
         }

@@ -4,6 +4,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.stream.IntStream;
@@ -101,18 +102,37 @@ public final class ActivationCheckpoint {
      */
     public static Tensor[] applyAll(
             Function<Tensor[], Tensor[]> function, Function<Tensor[], Tensor[]> recomputation, Tensor... inputs) {
+        return applyAll(ActivationStore.graph(), function, recomputation, inputs);
+    }
+
+    /**
+     * Applies a function of several tensors whose inputs are kept in a store; see {@link HostStore}.
+     *
+     * @return the outputs, in the caller's memory scope
+     * @throws IllegalArgumentException if an input is null, closed or undefined
+     * @throws IllegalStateException if the function changes an input in place, or returns no tensors
+     */
+    public static Tensor[] applyAll(
+            ActivationStore store,
+            Function<Tensor[], Tensor[]> function,
+            Function<Tensor[], Tensor[]> recomputation,
+            Tensor... inputs) {
+        Objects.requireNonNull(store, "store must not be null");
         for (int i = 0; i < inputs.length; i++) {
             Tensors.requireDefined("input " + i, inputs[i]);
         }
         try (var scope = MemoryScope.open()) {
             return scope.escapeAll(
-                    GradMode.is_enabled() ? record(function, recomputation, inputs) : run(function, inputs));
+                    GradMode.is_enabled() ? record(store, function, recomputation, inputs) : run(function, inputs));
         }
     }
 
     /** Runs the function and adds its node to the graph. */
     private static Tensor[] record(
-            Function<Tensor[], Tensor[]> function, Function<Tensor[], Tensor[]> recomputation, Tensor... inputs) {
+            ActivationStore store,
+            Function<Tensor[], Tensor[]> function,
+            Function<Tensor[], Tensor[]> recomputation,
+            Tensor... inputs) {
         RandomState random = RandomState.of(inputs);
         var autocast = AutocastDtypes.ofThisThread();
         Tensor[] aliases = aliases(inputs);
@@ -130,6 +150,7 @@ public final class ActivationCheckpoint {
         List<Edge> captured = CapturedEdges.find(roots, aliases, firstSequenceNumber);
         Tensor[] values = Arrays.stream(roots).map(Tensor::detach).toArray(Tensor[]::new);
         var node = new RecomputedFunction(
+                store,
                 recomputation,
                 inputs.length,
                 differentiable,

@@ -3,6 +3,7 @@ package cs336.checkpointing;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.stream.Stream;
 
 /**
  * The division of a chain of blocks into blocks that keep their activations and blocks that are recomputed: the result
@@ -16,14 +17,27 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
     /** A part of a chain of blocks. */
     public sealed interface PlanPart {}
 
+    /** The place of the activations of a feed-forward layer and its normalization until the backward pass. */
+    public enum FeedForwardActivations {
+        /** The memory of the model's device. */
+        KEPT,
+        /** Nowhere: only the input of the normalization is kept, and the rest is recomputed. */
+        RECOMPUTED,
+        /** The memory of the host, except for the input of the normalization; see {@link HostStore}. */
+        ON_HOST
+    }
+
     /**
      * A block that keeps its activations.
      *
      * @param index the position in the chain
-     * @param recomputesFeedForward whether the block keeps only the input of its feed-forward layer and recomputes the
-     *     rest of that layer
+     * @param feedForward the place of those of the feed-forward layer
      */
-    public record KeptBlock(int index, boolean recomputesFeedForward) implements PlanPart {}
+    public record KeptBlock(int index, FeedForwardActivations feedForward) implements PlanPart {
+        public KeptBlock {
+            Objects.requireNonNull(feedForward, "feedForward must not be null");
+        }
+    }
 
     /**
      * Consecutive parts that keep only the input of the first one and are recomputed together.
@@ -39,7 +53,7 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
 
     /**
      * @throws IllegalArgumentException if elementwise functions are recomputed separately although several blocks are
-     *     recomputed together
+     *     recomputed together, or if activations are in host memory although elementwise functions are not recomputed
      */
     public CheckpointPlan {
         Objects.requireNonNull(parts, "parts must not be null");
@@ -49,6 +63,10 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
                 && parts.stream().anyMatch(part -> part instanceof RecomputedBlocks r && r.parts.size() > 1)) {
             throw new IllegalArgumentException(
                     "recomputesElementwise must be false if several blocks are recomputed together");
+        }
+        if (!recomputesElementwise
+                && keptBlocks(parts, FeedForwardActivations.ON_HOST).count() > 0) {
+            throw new IllegalArgumentException("recomputesElementwise must be true if activations are in host memory");
         }
     }
 
@@ -132,14 +150,23 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
 
     /** Returns the number of blocks that recompute their feed-forward layer separately. */
     public int recomputedFeedForwards() {
-        return (int) parts.stream()
-                .filter(part -> part instanceof KeptBlock b && b.recomputesFeedForward)
-                .count();
+        return (int) keptBlocks(parts, FeedForwardActivations.RECOMPUTED).count();
     }
 
     /** Returns whether a block recomputes its feed-forward layer separately. */
     public boolean recomputesFeedForward(int block) {
+        return keptBlocks(parts, FeedForwardActivations.RECOMPUTED).anyMatch(b -> b.index == block);
+    }
+
+    /** Returns whether a block keeps the inputs of its activation function in host memory. */
+    public boolean offloadsFeedForward(int block) {
+        return keptBlocks(parts, FeedForwardActivations.ON_HOST).anyMatch(b -> b.index == block);
+    }
+
+    private static Stream<KeptBlock> keptBlocks(List<PlanPart> parts, FeedForwardActivations feedForward) {
         return parts.stream()
-                .anyMatch(part -> part instanceof KeptBlock b && b.index == block && b.recomputesFeedForward);
+                .filter(KeptBlock.class::isInstance)
+                .map(KeptBlock.class::cast)
+                .filter(block -> block.feedForward == feedForward);
     }
 }

@@ -1,5 +1,10 @@
 package cs336.checkpointing;
 
+import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.KEPT;
+import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.ON_HOST;
+import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.RECOMPUTED;
+
+import cs336.checkpointing.CheckpointPlan.FeedForwardActivations;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -16,6 +21,8 @@ import java.util.stream.Stream;
  *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
  *   <tr><td>{@link #elementwise}</td><td>N blocks without the results of normalizations and activation functions</td>
  *       <td>0 (only these functions)</td></tr>
+ *   <tr><td>{@link #offloading offloading(k)}</td><td>as {@code elementwise}, the first k blocks without their
+ *       feed-forward layers</td><td>0 (only these functions)</td></tr>
  *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, all but one of them without their feed-forward layers</td>
  *       <td>N feed-forward layers</td></tr>
  *   <tr><td>{@link #feedForwards feedForwards(k)}</td><td>N blocks, the first k of them without their feed-forward
@@ -31,8 +38,9 @@ public sealed interface CheckpointPolicy {
     String TEXTS =
             "everything, elementwise (all but the results of normalizations and activation functions), all-but-ffn,"
                     + " ffn-<k> (all but the feed-forward layers of the first k blocks), elementwise+ffn-<k> (elementwise in"
-                    + " all blocks, ffn in the first k), blocks-<k> (the input of every k-th block), nothing (as blocks-1),"
-                    + " recursive (halving)";
+                    + " all blocks, ffn in the first k), elementwise+offload-<k> (elementwise in all blocks, feed-forward"
+                    + " layers of the first k in host memory), blocks-<k> (the input of every k-th block), nothing (as"
+                    + " blocks-1), recursive (halving)";
 
     /** Returns the plan for a number of blocks, at least 1. */
     CheckpointPlan plan(int blocks);
@@ -50,7 +58,18 @@ public sealed interface CheckpointPolicy {
      * @throws IllegalArgumentException if k is below 0
      */
     static CheckpointPolicy elementwise(int k) {
-        return new Elementwise(k);
+        return new Elementwise(k, RECOMPUTED);
+    }
+
+    /**
+     * Returns the policy that recomputes the results of normalizations and activation functions, as
+     * {@link #elementwise}. The first k blocks keep the inputs of their activation functions in the memory of the host,
+     * which takes no time if a block takes longer than their copies ({@link HostStore}).
+     *
+     * @throws IllegalArgumentException if k is below 0
+     */
+    static CheckpointPolicy offloading(int k) {
+        return new Elementwise(k, ON_HOST);
     }
 
     /** Returns the policy that keeps nothing but the input of each block. */
@@ -108,8 +127,8 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Parses {@code everything}, {@code elementwise}, {@code elementwise+ffn-12}, {@code all-but-ffn}, {@code ffn-24},
-     * {@code nothing}, {@code recursive}, or {@code blocks-4}.
+     * Parses {@code everything}, {@code elementwise}, {@code elementwise+ffn-12}, {@code elementwise+offload-12},
+     * {@code all-but-ffn}, {@code ffn-24}, {@code nothing}, {@code recursive}, or {@code blocks-4}.
      *
      * @throws IllegalArgumentException if the text is none of these
      */
@@ -122,14 +141,14 @@ public sealed interface CheckpointPolicy {
             case "nothing" -> nothing();
             case "recursive" -> recursive();
             default -> {
-                if (!text.matches("(blocks|ffn|elementwise\\+ffn)-[1-9]\\d{0,5}")) {
+                if (!text.matches("(blocks|ffn|elementwise\\+ffn|elementwise\\+offload)-[1-9]\\d{0,5}")) {
                     throw new IllegalArgumentException("checkpointing policy '" + text + "' is unknown; known: "
-                            + "everything, elementwise, elementwise+ffn-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>,"
-                            + " recursive");
+                            + "everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn,"
+                            + " ffn-<k>, nothing, blocks-<k>, recursive");
                 }
                 int k = Integer.parseInt(text.substring(text.indexOf('-') + 1));
                 yield switch (text.charAt(0)) {
-                    case 'e' -> elementwise(k);
+                    case 'e' -> text.contains("offload") ? offloading(k) : elementwise(k);
                     case 'f' -> feedForwards(k);
                     default -> blocks(k);
                 };
@@ -141,7 +160,7 @@ public sealed interface CheckpointPolicy {
     record Everything() implements CheckpointPolicy {
         @Override
         public CheckpointPlan plan(int blocks) {
-            return new CheckpointPlan(chain(0, blocks, false));
+            return new CheckpointPlan(chain(0, blocks, KEPT));
         }
 
         @Override
@@ -153,10 +172,12 @@ public sealed interface CheckpointPolicy {
     /**
      * The policy of {@link #elementwise}.
      *
-     * @param k the number of blocks whose feed-forward layers are recomputed
+     * @param k the number of blocks whose feed-forward layers are treated differently
+     * @param ofFirst the place of the activations of these layers
      */
-    record Elementwise(int k) implements CheckpointPolicy {
+    record Elementwise(int k, FeedForwardActivations ofFirst) implements CheckpointPolicy {
         public Elementwise {
+            Objects.requireNonNull(ofFirst, "ofFirst must not be null");
             if (k < 0) {
                 throw new IllegalArgumentException("k must be at least 0, not " + k);
             }
@@ -164,13 +185,12 @@ public sealed interface CheckpointPolicy {
 
         @Override
         public CheckpointPlan plan(int blocks) {
-            CheckpointPolicy others = k == 0 ? everything() : feedForwards(k);
-            return new CheckpointPlan(others.plan(blocks).parts(), true);
+            return new CheckpointPlan(chain(k, ofFirst, blocks), true);
         }
 
         @Override
         public String toString() {
-            return k == 0 ? "elementwise" : "elementwise+ffn-" + k;
+            return k == 0 ? "elementwise" : "elementwise+" + (ofFirst == ON_HOST ? "offload-" : "ffn-") + k;
         }
     }
 
@@ -178,7 +198,7 @@ public sealed interface CheckpointPolicy {
     record AllButFeedForward() implements CheckpointPolicy {
         @Override
         public CheckpointPlan plan(int blocks) {
-            return new CheckpointPlan(chain(0, blocks, true));
+            return new CheckpointPlan(chain(0, blocks, RECOMPUTED));
         }
 
         @Override
@@ -201,10 +221,7 @@ public sealed interface CheckpointPolicy {
 
         @Override
         public CheckpointPlan plan(int blocks) {
-            int recomputed = Math.min(k, blocks);
-            var parts = new ArrayList<>(chain(0, recomputed, true));
-            parts.addAll(chain(recomputed, blocks, false));
-            return new CheckpointPlan(parts);
+            return new CheckpointPlan(chain(k, RECOMPUTED, blocks));
         }
 
         @Override
@@ -229,7 +246,7 @@ public sealed interface CheckpointPolicy {
         public CheckpointPlan plan(int blocks) {
             var parts = new ArrayList<CheckpointPlan.PlanPart>();
             for (int first = 0; first < blocks; first += k) {
-                parts.add(new CheckpointPlan.RecomputedBlocks(chain(first, Math.min(first + k, blocks), false)));
+                parts.add(new CheckpointPlan.RecomputedBlocks(chain(first, Math.min(first + k, blocks), KEPT)));
             }
             return new CheckpointPlan(parts);
         }
@@ -249,7 +266,7 @@ public sealed interface CheckpointPolicy {
 
         private static List<CheckpointPlan.PlanPart> halves(int from, int to) {
             if (to - from == 1) {
-                return chain(from, to, false);
+                return chain(from, to, KEPT);
             }
             int middle = from + (to - from) / 2;
             var parts = new ArrayList<CheckpointPlan.PlanPart>();
@@ -297,7 +314,7 @@ public sealed interface CheckpointPolicy {
         /** Recomputes the first k blocks, and the feed-forward layers and elementwise functions of the others. */
         private static CheckpointPlan wholeBlocks(int k, int blocks) {
             var parts = new ArrayList<>(nothing().plan(k).parts());
-            parts.addAll(chain(k, blocks, true));
+            parts.addAll(chain(k, blocks, RECOMPUTED));
             return new CheckpointPlan(parts, true);
         }
 
@@ -307,9 +324,16 @@ public sealed interface CheckpointPolicy {
         }
     }
 
-    private static List<CheckpointPlan.PlanPart> chain(int from, int to, boolean recomputesFeedForward) {
+    private static List<CheckpointPlan.PlanPart> chain(int k, FeedForwardActivations ofFirst, int blocks) {
+        int first = Math.min(k, blocks);
+        var parts = new ArrayList<>(chain(0, first, ofFirst));
+        parts.addAll(chain(first, blocks, KEPT));
+        return parts;
+    }
+
+    private static List<CheckpointPlan.PlanPart> chain(int from, int to, FeedForwardActivations feedForward) {
         return IntStream.range(from, to)
-                .<CheckpointPlan.PlanPart>mapToObj(i -> new CheckpointPlan.KeptBlock(i, recomputesFeedForward))
+                .<CheckpointPlan.PlanPart>mapToObj(i -> new CheckpointPlan.KeptBlock(i, feedForward))
                 .toList();
     }
 }

@@ -25,10 +25,15 @@ public record LiveActivations(
         return new LiveActivations(plan, -1, 0, 0, 0, 0, 0);
     }
 
-    /** Returns the size of the activations, including all those of the block itself. */
+    /**
+     * Returns the size of the activations, including all those of the block itself and those that are being copied from
+     * the host for the block before it.
+     */
     public long bytes(BlockBytes size) {
         int complete = block < 0 ? blocks : blocks + 1;
+        boolean copiesBack = block > 0 && plan.offloadsFeedForward(block - 1);
         return complete * size.kept()
+                + (copiesBack ? size.keptByFeedForward() : 0)
                 + blocksWithoutFeedForward * (size.kept() - size.keptByFeedForward())
                 + inputs * size.input();
     }
@@ -38,11 +43,11 @@ public record LiveActivations(
             return new LiveActivations(
                     plan, block, blocks, blocksWithoutFeedForward, inputs + 1, depth, laterInRecomputation);
         }
-        return ((CheckpointPlan.KeptBlock) part).recomputesFeedForward()
+        return ((CheckpointPlan.KeptBlock) part).feedForward() == CheckpointPlan.FeedForwardActivations.KEPT
                 ? new LiveActivations(
-                        plan, block, blocks, blocksWithoutFeedForward + 1, inputs, depth, laterInRecomputation)
+                        plan, block, blocks + 1, blocksWithoutFeedForward, inputs, depth, laterInRecomputation)
                 : new LiveActivations(
-                        plan, block, blocks + 1, blocksWithoutFeedForward, inputs, depth, laterInRecomputation);
+                        plan, block, blocks, blocksWithoutFeedForward + 1, inputs, depth, laterInRecomputation);
     }
 
     LiveActivations during(int index) {

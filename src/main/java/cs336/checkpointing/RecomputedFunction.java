@@ -20,6 +20,7 @@ import org.bytedeco.pytorch.global.torch;
  * placeholder for each captured edge. Its outputs are the differentiable outputs of the function.
  */
 final class RecomputedFunction extends AutogradFunction {
+    private final ActivationStore store;
     private final Function<Tensor[], Tensor[]> function;
     private final int inputs;
     private final int[] differentiable;
@@ -31,6 +32,7 @@ final class RecomputedFunction extends AutogradFunction {
     private Tensor[] values; // of the differentiable outputs; null after the forward pass
 
     /**
+     * @param store keeps the inputs
      * @param inputs the number of inputs of the function
      * @param differentiable the indices of the differentiable outputs
      * @param outputs the number of all outputs
@@ -39,6 +41,7 @@ final class RecomputedFunction extends AutogradFunction {
      * @param values the differentiable outputs without their graph
      */
     RecomputedFunction(
+            ActivationStore store,
             Function<Tensor[], Tensor[]> function,
             int inputs,
             int[] differentiable,
@@ -47,6 +50,7 @@ final class RecomputedFunction extends AutogradFunction {
             AutocastDtypes autocast,
             RandomState random,
             Tensor... values) {
+        this.store = store;
         this.function = function;
         this.inputs = inputs;
         this.differentiable = differentiable;
@@ -60,7 +64,7 @@ final class RecomputedFunction extends AutogradFunction {
 
     @Override
     protected Tensor[] forward(Context ctx, Tensor... all) {
-        ctx.save(Arrays.copyOf(all, inputs));
+        store.save(ctx, Arrays.copyOf(all, inputs));
         Tensor[] computed = values;
         values = null;
         return computed;
@@ -72,7 +76,7 @@ final class RecomputedFunction extends AutogradFunction {
         List<Edge> edges = edgesBehindInputs();
         GradMode.set_enabled(true);
         try (var range = ProfilerRange.of("recompute")) {
-            Tensor[] saved = savedInputs(ctx);
+            Tensor[] saved = store.saved(ctx, inputs);
             Tensor[] aliases = ActivationCheckpoint.aliases(createGraph ? saved : RecordedRecomputation.inputs(saved));
             long firstSequenceNumber = torch.peek();
             Tensor[] recomputed = recompute(aliases);
@@ -119,14 +123,6 @@ final class RecomputedFunction extends AutogradFunction {
             edges.add(node.next_edge(i));
         }
         return edges;
-    }
-
-    private Tensor[] savedInputs(Context ctx) {
-        Tensor[] saved = new Tensor[inputs];
-        for (int i = 0; i < inputs; i++) {
-            saved[i] = ctx.saved(i);
-        }
-        return saved;
     }
 
     /** Returns the differentiable outputs with a new graph. */

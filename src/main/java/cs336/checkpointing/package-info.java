@@ -1,9 +1,9 @@
 /**
- * Activation checkpointing: functions that keep only their inputs and are recomputed in the backward pass, and the
- * policies that state which activations of a model are kept.
+ * Activation checkpointing: functions that keep only their inputs, on the device or in host memory, and are recomputed
+ * in the backward pass, and the policies that state which activations of a model are kept.
  *
- * <p>Start with {@link cs336.checkpointing.ActivationCheckpoint} (the function) and
- * {@link cs336.checkpointing.CheckpointPolicy} (the policies).
+ * <p>Start with {@link cs336.checkpointing.ActivationCheckpoint} (the function),
+ * {@link cs336.checkpointing.CheckpointPolicy} (the policies) and {@link cs336.checkpointing.HostStore} (host memory).
  *
  * <p>May use {@code torch}.
  */

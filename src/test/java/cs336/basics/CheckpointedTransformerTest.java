@@ -32,6 +32,8 @@ class CheckpointedTransformerTest extends ScopedTest {
             CheckpointPolicy.allButFeedForward(),
             CheckpointPolicy.elementwise(0),
             CheckpointPolicy.elementwise(2),
+            CheckpointPolicy.offloading(2),
+            CheckpointPolicy.offloading(LAYERS),
             CheckpointPolicy.budget(380, BLOCK),
             CheckpointPolicy.budget(200, BLOCK));
 

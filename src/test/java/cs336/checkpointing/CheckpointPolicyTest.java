@@ -47,10 +47,18 @@ class CheckpointPolicyTest {
                 } else {
                     var block = (CheckpointPlan.KeptBlock) parts.get(i);
                     backward.add(block.index());
+                    boolean copiesBack = i > 0 && isOnHost(parts.get(i - 1));
                     allocate(BLOCK.kept() - kept(block));
+                    allocate(copiesBack ? size.keptByFeedForward() : 0);
                     allocate(-BLOCK.kept());
+                    allocate(copiesBack ? -size.keptByFeedForward() : 0); // counted again in the next block
                 }
             }
+        }
+
+        private static boolean isOnHost(CheckpointPlan.PlanPart part) {
+            return part instanceof CheckpointPlan.KeptBlock block
+                    && block.feedForward() == CheckpointPlan.FeedForwardActivations.ON_HOST;
         }
 
         private void forward(CheckpointPlan.PlanPart part) {
@@ -65,8 +73,10 @@ class CheckpointPolicyTest {
             if (part instanceof CheckpointPlan.RecomputedBlocks) {
                 return BLOCK.input();
             }
-            boolean withoutFeedForward = ((CheckpointPlan.KeptBlock) part).recomputesFeedForward();
-            return size.kept() - (withoutFeedForward ? size.keptByFeedForward() : 0);
+            return switch (((CheckpointPlan.KeptBlock) part).feedForward()) {
+                case KEPT -> size.kept();
+                case RECOMPUTED, ON_HOST -> size.kept() - size.keptByFeedForward();
+            };
         }
 
         private void allocate(long bytes) {
@@ -83,6 +93,7 @@ class CheckpointPolicyTest {
                 "ffn-5",
                 "elementwise",
                 "elementwise+ffn-5",
+                "elementwise+offload-5",
                 "nothing",
                 "blocks-2",
                 "blocks-5",
@@ -111,6 +122,11 @@ class CheckpointPolicyTest {
         assertEquals(12 * 70 + 30, CheckpointPolicy.elementwise(0).plan(12).peakBytes(BLOCK));
         assertEquals(
                 5 * 50 + 7 * 70 + 30, CheckpointPolicy.elementwise(5).plan(12).peakBytes(BLOCK));
+        assertEquals(
+                5 * 50 + 7 * 70 + 30, CheckpointPolicy.offloading(5).plan(12).peakBytes(BLOCK));
+        assertEquals(
+                12 * 50 + 20 + 20 + 30, CheckpointPolicy.offloading(12).plan(12).peakBytes(BLOCK));
+        assertEquals(0, CheckpointPolicy.offloading(12).plan(12).recomputedFeedForwards());
         assertEquals(11 * 10 + 100, CheckpointPolicy.nothing().plan(12).peakBytes(BLOCK));
         assertEquals(2 * 10 + 4 * 100, CheckpointPolicy.blocks(4).plan(12).peakBytes(BLOCK));
         assertEquals(12, CheckpointPolicy.blocks(4).plan(12).recomputedBlocks());
@@ -162,8 +178,8 @@ class CheckpointPolicyTest {
     void onlyBlocksThatKeepActivationsRecomputeElementwiseFunctions() {
         var parts = new ArrayList<>(CheckpointPolicy.nothing().plan(3).parts());
         assertFalse(new CheckpointPlan(parts, true).recomputesElementwise());
-        parts.add(new CheckpointPlan.KeptBlock(3, true));
-        parts.add(new CheckpointPlan.KeptBlock(4, false));
+        parts.add(new CheckpointPlan.KeptBlock(3, CheckpointPlan.FeedForwardActivations.RECOMPUTED));
+        parts.add(new CheckpointPlan.KeptBlock(4, CheckpointPlan.FeedForwardActivations.KEPT));
         var plan = new CheckpointPlan(parts, true);
         assertEquals(2, plan.recomputedElementwise());
         assertFalse(plan.recomputesElementwise(2));
@@ -176,6 +192,7 @@ class CheckpointPolicyTest {
                 "everything",
                 "elementwise",
                 "elementwise+ffn-3",
+                "elementwise+offload-3",
                 "all-but-ffn",
                 "ffn-24",
                 "blocks-1",
@@ -196,6 +213,7 @@ class CheckpointPolicyTest {
                 "blocks-1000000",
                 "ffn-0",
                 "elementwise+ffn-0",
+                "elementwise+offload-0",
                 "elementwise-3",
                 "Recursive"
             })
@@ -204,8 +222,8 @@ class CheckpointPolicyTest {
                 .getMessage();
         assertEquals(
                 "checkpointing policy '" + name
-                        + "' is unknown; known: everything, elementwise, elementwise+ffn-<k>, all-but-ffn, ffn-<k>,"
-                        + " nothing, blocks-<k>, recursive",
+                        + "' is unknown; known: everything, elementwise, elementwise+ffn-<k>,"
+                        + " elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 message);
     }
 
@@ -214,6 +232,10 @@ class CheckpointPolicyTest {
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.blocks(0));
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.budget(-1, BLOCK));
         assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.elementwise(-1));
+        assertThrows(IllegalArgumentException.class, () -> CheckpointPolicy.offloading(-1));
+        List<CheckpointPlan.PlanPart> offloaded =
+                CheckpointPolicy.offloading(1).plan(1).parts();
+        assertThrows(IllegalArgumentException.class, () -> new CheckpointPlan(offloaded, false));
         List<CheckpointPlan.PlanPart> kept =
                 CheckpointPolicy.everything().plan(1).parts();
         assertThrows(IllegalArgumentException.class, () -> {

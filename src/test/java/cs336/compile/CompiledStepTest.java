@@ -51,6 +51,16 @@ class CompiledStepTest {
     }
 
     @Test
+    void activationsInHostMemoryAreRefused() {
+        TransformerConfig offloaded = CONFIG.withCheckpointing(CheckpointPolicy.offloading(1));
+        var refusal = assertThrows(
+                IllegalStateException.class,
+                () -> TrainingRuns.train(
+                        offloaded, Device.cpu(), Precision.FP32, 1.0, TrainingRuns.Loop.FUSED, List.of(8)));
+        assertTrue(refusal.getMessage().contains("activations in host memory cannot be part of a recorded step"));
+    }
+
+    @Test
     void fp16StepsSkipOverflowsLikeThePlainLoop() {
         List<Integer> contexts = List.of(8, 8, 16, 8, 8, 16, 8, 8);
         for (double loudness : new double[] {1, 60}) { // with 60 the gradients overflow until the scale has shrunk

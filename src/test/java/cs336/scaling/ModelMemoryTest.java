@@ -134,6 +134,7 @@ class ModelMemoryTest {
                 "everything",
                 "elementwise",
                 "elementwise+ffn-5",
+                "elementwise+offload-5",
                 "all-but-ffn",
                 "blocks-1",
                 "blocks-2",

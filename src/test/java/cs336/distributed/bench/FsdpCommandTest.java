@@ -75,7 +75,7 @@ class FsdpCommandTest extends CommandTest {
                 "--bucket-size-mb 0 | --bucket-size-mb must be above 0, not 0.0",
                 "--bucket-size-mb 99999999999999 | --bucket-size-mb must be at most 9223372036854, not 9.9999999999999E13",
                 "--loss-rows -1 | --loss-rows must be at least 0, not -1",
-                "--checkpointing some | checkpointing policy 'some' is unknown; known: everything, elementwise, elementwise+ffn-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
+                "--checkpointing some | checkpointing policy 'some' is unknown; known: everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 "--fusion some | fusion 'some' is unknown; known: compiled, none",
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",

@@ -1,0 +1,152 @@
+package cs336.checkpointing;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.MemoryStats;
+import cs336.torch.ScopedTest;
+import cs336.torch.Tensors;
+import java.util.List;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+class HostStoreTest extends ScopedTest {
+    private static final int BLOCKS = 6;
+
+    /** A chain of blocks x → sigmoid(2x) · wx, which keep 2x and wx in the store. */
+    private static Tensor chain(ActivationStore store, Tensor x, Tensor weight) {
+        Tensor y = x;
+        for (int i = 0; i < BLOCKS; i++) {
+            Tensor next = block(store, y, weight);
+            y = store instanceof HostStore host ? host.endBlock(next) : next;
+        }
+        return y;
+    }
+
+    private static Tensor block(ActivationStore store, Tensor x, Tensor weight) {
+        try (var scope = MemoryScope.open()) {
+            Tensor[] kept = {x.mul(new Scalar(2)), x.mul(weight)};
+            return scope.escape(
+                    ActivationCheckpoint.applyAll(store, HostStoreTest::gate, HostStoreTest::gate, kept)[0]);
+        }
+    }
+
+    private static Tensor[] gate(Tensor... in) {
+        return new Tensor[] {torch.sigmoid(in[0]).mul(in[1])};
+    }
+
+    private static Tensor leaf(Device device, long... shape) {
+        return torch.randn(shape, device.options(DType.FLOAT32)).set_requires_grad(true);
+    }
+
+    private static List<double[]> results(ActivationStore store, Tensor x, Tensor weight) {
+        try (var scope = MemoryScope.open()) {
+            Tensor y = chain(store, x, weight);
+            Tensor[] gradients = Backward.of(y.square().sum()).gradients(x, weight);
+            return List.of(Tensors.toDoubles(y), Tensors.toDoubles(gradients[0]), Tensors.toDoubles(gradients[1]));
+        }
+    }
+
+    private static void requireSame(Device device, HostStore host, long... shape) {
+        Tensor x = leaf(device, shape);
+        Tensor weight = leaf(device, shape);
+        List<double[]> expected = results(ActivationStore.graph(), x, weight);
+        List<double[]> actual = results(host, x, weight);
+        for (int i = 0; i < expected.size(); i++) {
+            assertArrayEquals(expected.get(i), actual.get(i), "result " + i);
+        }
+    }
+
+    @Test
+    void theSameBits() {
+        var host = new HostStore();
+        for (long rows : new long[] {1, 7, 0}) {
+            requireSame(Device.cpu(), host, rows, 3);
+        }
+    }
+
+    @Test
+    void anAbandonedForwardPassDisturbsNoLaterOne() {
+        var host = new HostStore();
+        chain(host, leaf(Device.cpu(), 4, 3), leaf(Device.cpu(), 4, 3));
+        requireSame(Device.cpu(), host, 4, 3);
+    }
+
+    @Test
+    void twoForwardPassesBeforeTheirBackwardPasses() {
+        var host = new HostStore();
+        Tensor x = leaf(Device.cpu(), 4, 3);
+        Tensor weight = leaf(Device.cpu(), 4, 3);
+        Tensor sum = chain(host, x, weight).sum().add(chain(host, x, weight).sum());
+        Tensor expected = Backward.of(
+                        chain(ActivationStore.graph(), x, weight).sum().mul(new Scalar(2)))
+                .gradients(x)[0];
+        assertArrayEquals(
+                Tensors.toDoubles(expected), Tensors.toDoubles(Backward.of(sum).gradients(x)[0]), 1e-6);
+    }
+
+    @Test
+    void aSecondBackwardPassIsRefused() {
+        Tensor x = leaf(Device.cpu(), 4, 3);
+        Tensor loss = chain(new HostStore(), x, leaf(Device.cpu(), 4, 3)).sum();
+        Backward.of(loss).retainGraph().gradients(x);
+        String message = assertThrows(
+                        RuntimeException.class, () -> Backward.of(loss).gradients(x))
+                .getMessage();
+        assertTrue(
+                message.contains(
+                        "a second backward pass needs activations in host memory, which the first one has freed"),
+                message);
+    }
+
+    @Test
+    void secondDerivativesAreRefused() {
+        Tensor x = leaf(Device.cpu(), 4, 3);
+        Tensor loss = chain(new HostStore(), x, leaf(Device.cpu(), 4, 3)).sum();
+        Tensor gradient = Backward.of(loss).createGraph().gradients(x)[0];
+        String message = assertThrows(
+                        RuntimeException.class,
+                        () -> Backward.of(gradient.square().sum()).gradients(x))
+                .getMessage();
+        assertTrue(message.contains("no second derivative"), message);
+    }
+
+    @Test
+    @Tag("gpu")
+    void theSameBitsOnAGpuInEachOfManySteps() {
+        var host = new HostStore();
+        for (int step = 0; step < 20; step++) {
+            requireSame(Device.cuda(0), host, 1000, 1 + 97 * step);
+        }
+    }
+
+    @Test
+    @Tag("gpu")
+    void onlyTheBlocksThatRunOccupyTheGpu() {
+        Device device = Device.cuda(0);
+        int bytes = 64 << 20;
+        Tensor x = leaf(device, bytes / Float.BYTES);
+        Tensor weight = leaf(device, bytes / Float.BYTES);
+        for (int step = 0; step < 3; step++) {
+            try (var scope = MemoryScope.open()) {
+                long before = MemoryStats.current(device);
+                MemoryStats.resetPeak(device);
+                Tensor y = chain(new HostStore(), x, weight);
+                // the outputs of all blocks, and the two tensors of the last block that are being copied
+                assertEquals(BLOCKS + 2, (MemoryStats.current(device) - before) / bytes);
+                Backward.of(y.sum()).gradients(x, weight);
+                long peak = MemoryStats.peak(device) - before;
+                assertTrue(peak < (BLOCKS + 12L) * bytes, "peak " + peak);
+            }
+        }
+    }
+}
