@@ -1,9 +1,12 @@
 package cs336.profile;
 
 import java.util.List;
+import java.util.regex.Pattern;
 
 /** A kernel, memory copy or memory set on a CUDA stream. */
 public final class DeviceEvent extends TraceEvent {
+    private static final Pattern HOST_TRANSFER = Pattern.compile("HtoD|DtoH"); // as CUPTI names the directions
+
     private final DeviceEventKind kind;
     private final DeviceStream stream;
     private final DeviceArgs args;
@@ -42,6 +45,11 @@ public final class DeviceEvent extends TraceEvent {
     /** Returns the kind of event: a kernel, a copy, a set or a range. */
     public DeviceEventKind kind() {
         return kind;
+    }
+
+    /** Returns whether it copies between the GPU and the host. */
+    public boolean isHostTransfer() {
+        return kind == DeviceEventKind.MEMCPY && HOST_TRANSFER.matcher(name()).find();
     }
 
     /** Returns the stream that executed it. */

@@ -101,14 +101,15 @@ final class StepTraces {
         }
     }
 
-    /** Returns the duration of all kernels of each kind in each step; a kernel of this project is its own kind. */
+    /**
+     * Returns the duration of all kernels and copies of each kind in each step. A kernel of this project is its own
+     * kind, and so are copies between GPU and host.
+     */
     private static List<Samples> kernelTimes(List<Trace> steps) {
         var kinds = new TreeMap<String, double[]>();
         for (int i = 0; i < STEPS; i++) {
             for (DeviceEvent event : steps.get(i).work()) {
-                KernelKind kind = event.kernelKind();
-                String name = kind == KernelKind.OURS ? event.name() : kind.toString();
-                kinds.computeIfAbsent(name, n -> new double[STEPS])[i] += event.duration() / NANOS_PER_MS;
+                kinds.computeIfAbsent(kind(event), n -> new double[STEPS])[i] += event.duration() / NANOS_PER_MS;
             }
         }
         return kinds.entrySet().stream()
@@ -116,6 +117,14 @@ final class StepTraces {
                         Metric.ms("kernels " + kind.getKey()),
                         Arrays.stream(kind.getValue()).boxed().toList()))
                 .toList();
+    }
+
+    private static String kind(DeviceEvent event) {
+        if (event.isHostTransfer()) {
+            return "host_transfer";
+        }
+        KernelKind kind = event.kernelKind();
+        return kind == KernelKind.OURS ? event.name() : kind.toString();
     }
 
     /**
