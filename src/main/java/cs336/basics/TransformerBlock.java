@@ -25,7 +25,7 @@ public final class TransformerBlock extends NnModule {
      * @param fuser the executor of linear layers with the same input
      * @param activation activation function of the feed-forward layer; the caller closes it
      * @param plan determines which activations are kept for the backward pass
-     * @param host keeps those that the plan offloads
+     * @param host the store of the activations that the plan offloads
      * @param index the position of this block in the plan
      */
     TransformerBlock(

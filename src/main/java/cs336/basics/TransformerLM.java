@@ -119,6 +119,7 @@ public final class TransformerLM extends NnModule {
             Tensor upToT = torch.arange(new Scalar(ids.size(1)), device.options(DType.INT64));
             x = x.add(positions.forward(upToT));
         }
+        host.beginPass();
         for (CheckpointPlan.PlanPart part : plan.parts()) {
             Tensor next = host.endBlock(runPart(part, x));
             x.close(); // frees the memory unless the autograd graph needs it

@@ -17,21 +17,24 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
     /** A part of a chain of blocks. */
     public sealed interface PlanPart {}
 
-    /** The place of the activations of a feed-forward layer and its normalization until the backward pass. */
+    /** What a block keeps of its feed-forward layer and its normalization for the backward pass. */
     public enum FeedForwardActivations {
-        /** The memory of the model's device. */
+        /** All activations, on the model's device. */
         KEPT,
-        /** Nowhere: only the input of the normalization is kept, and the rest is recomputed. */
+        /** Only the input of the normalization; the rest is recomputed. */
         RECOMPUTED,
-        /** The memory of the host, except for the input of the normalization; see {@link HostStore}. */
-        ON_HOST
+        /**
+         * The input of the normalization and, in host memory ({@link HostStore}), the inputs of the activation
+         * function; the results of both are recomputed.
+         */
+        OFFLOADED
     }
 
     /**
      * A block that keeps its activations.
      *
      * @param index the position in the chain
-     * @param feedForward the place of those of the feed-forward layer
+     * @param feedForward what it keeps of its feed-forward layer
      */
     public record KeptBlock(int index, FeedForwardActivations feedForward) implements PlanPart {
         public KeptBlock {
@@ -48,6 +51,9 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
         public RecomputedBlocks {
             Objects.requireNonNull(parts, "parts must not be null");
             parts = List.copyOf(parts);
+            if (keptBlocks(parts, FeedForwardActivations.OFFLOADED).findAny().isPresent()) {
+                throw new IllegalArgumentException("blocks that are recomputed together cannot be offloaded");
+            }
         }
     }
 
@@ -65,7 +71,7 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
                     "recomputesElementwise must be false if several blocks are recomputed together");
         }
         if (!recomputesElementwise
-                && keptBlocks(parts, FeedForwardActivations.ON_HOST).count() > 0) {
+                && keptBlocks(parts, FeedForwardActivations.OFFLOADED).findAny().isPresent()) {
             throw new IllegalArgumentException("recomputesElementwise must be true if activations are in host memory");
         }
     }
@@ -160,7 +166,16 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
 
     /** Returns whether a block keeps the inputs of its activation function in host memory. */
     public boolean offloadsFeedForward(int block) {
-        return keptBlocks(parts, FeedForwardActivations.ON_HOST).anyMatch(b -> b.index == block);
+        return keptBlocks(parts, FeedForwardActivations.OFFLOADED).anyMatch(b -> b.index == block);
+    }
+
+    /** Returns this plan for a device whose memory is that of the host: what is offloaded is kept. */
+    public CheckpointPlan withoutOffloading() {
+        var all = new ArrayList<PlanPart>(parts);
+        all.replaceAll(part -> part instanceof KeptBlock b && b.feedForward == FeedForwardActivations.OFFLOADED
+                ? new KeptBlock(b.index, FeedForwardActivations.KEPT)
+                : part);
+        return new CheckpointPlan(all, recomputesElementwise);
     }
 
     private static Stream<KeptBlock> keptBlocks(List<PlanPart> parts, FeedForwardActivations feedForward) {

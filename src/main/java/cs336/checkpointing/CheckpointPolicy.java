@@ -1,7 +1,7 @@
 package cs336.checkpointing;
 
 import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.KEPT;
-import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.ON_HOST;
+import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.OFFLOADED;
 import static cs336.checkpointing.CheckpointPlan.FeedForwardActivations.RECOMPUTED;
 
 import cs336.checkpointing.CheckpointPlan.FeedForwardActivations;
@@ -12,8 +12,8 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * A policy that states which activations the blocks of a model keep for the backward pass; the others are recomputed
- * ({@link ActivationCheckpoint}). Memory and time for N blocks:
+ * A policy that states which activations the blocks of a model keep for the backward pass. The others are recomputed
+ * ({@link ActivationCheckpoint}) or in host memory ({@link HostStore}). Memory and time for N blocks:
  *
  * <table>
  *   <caption>Policies</caption>
@@ -38,9 +38,9 @@ public sealed interface CheckpointPolicy {
     String TEXTS =
             "everything, elementwise (all but the results of normalizations and activation functions), all-but-ffn,"
                     + " ffn-<k> (all but the feed-forward layers of the first k blocks), elementwise+ffn-<k> (elementwise in"
-                    + " all blocks, ffn in the first k), elementwise+offload-<k> (elementwise in all blocks, feed-forward"
-                    + " layers of the first k in host memory), blocks-<k> (the input of every k-th block), nothing (as"
-                    + " blocks-1), recursive (halving)";
+                    + " all blocks, ffn in the first k), elementwise+offload-<k> (elementwise in all blocks, and"
+                    + " the first k keep the inputs of their activation functions in host memory; not in compiled steps),"
+                    + " blocks-<k> (the input of every k-th block), nothing (as blocks-1), recursive (halving)";
 
     /** Returns the plan for a number of blocks, at least 1. */
     CheckpointPlan plan(int blocks);
@@ -69,7 +69,7 @@ public sealed interface CheckpointPolicy {
      * @throws IllegalArgumentException if k is below 0
      */
     static CheckpointPolicy offloading(int k) {
-        return new Elementwise(k, ON_HOST);
+        return new Elementwise(k, OFFLOADED);
     }
 
     /** Returns the policy that keeps nothing but the input of each block. */
@@ -141,15 +141,17 @@ public sealed interface CheckpointPolicy {
             case "nothing" -> nothing();
             case "recursive" -> recursive();
             default -> {
-                if (!text.matches("(blocks|ffn|elementwise\\+ffn|elementwise\\+offload)-[1-9]\\d{0,5}")) {
+                if (!text.matches("(blocks|ffn|elementwise\\+(ffn|offload))-[1-9]\\d{0,5}")) {
                     throw new IllegalArgumentException("checkpointing policy '" + text + "' is unknown; known: "
                             + "everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn,"
                             + " ffn-<k>, nothing, blocks-<k>, recursive");
                 }
-                int k = Integer.parseInt(text.substring(text.indexOf('-') + 1));
-                yield switch (text.charAt(0)) {
-                    case 'e' -> text.contains("offload") ? offloading(k) : elementwise(k);
-                    case 'f' -> feedForwards(k);
+                int dash = text.indexOf('-');
+                int k = Integer.parseInt(text.substring(dash + 1));
+                yield switch (text.substring(0, dash)) {
+                    case "elementwise+offload" -> offloading(k);
+                    case "elementwise+ffn" -> elementwise(k);
+                    case "ffn" -> feedForwards(k);
                     default -> blocks(k);
                 };
             }
@@ -172,8 +174,8 @@ public sealed interface CheckpointPolicy {
     /**
      * The policy of {@link #elementwise}.
      *
-     * @param k the number of blocks whose feed-forward layers are treated differently
-     * @param ofFirst the place of the activations of these layers
+     * @param k the number of the first blocks that keep something else of their feed-forward layers than the others
+     * @param ofFirst what these blocks keep
      */
     record Elementwise(int k, FeedForwardActivations ofFirst) implements CheckpointPolicy {
         public Elementwise {
@@ -190,7 +192,7 @@ public sealed interface CheckpointPolicy {
 
         @Override
         public String toString() {
-            return k == 0 ? "elementwise" : "elementwise+" + (ofFirst == ON_HOST ? "offload-" : "ffn-") + k;
+            return k == 0 ? "elementwise" : "elementwise+" + (ofFirst == OFFLOADED ? "offload-" : "ffn-") + k;
         }
     }
 

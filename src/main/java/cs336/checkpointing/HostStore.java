@@ -14,9 +14,11 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <pre>{@code
  * var host = new HostStore();
- * for (NnModule block : blocks) {
- *     Tensor y = ActivationCheckpoint.applyAll(host, f, f, x)[0];
- *     x = host.endBlock(y);
+ * host.beginPass();
+ * for (Function<Tensor[], Tensor[]> block : blocks) {
+ *     Tensor y = host.endBlock(ActivationCheckpoint.applyAll(host, block, block, x)[0]);
+ *     x.close(); // another reference would keep the input on the GPU
+ *     x = y;
  * }
  * }</pre>
  *
@@ -24,16 +26,33 @@ import org.bytedeco.pytorch.Tensor;
  * before and frees the GPU's tensors, and the backward pass start the copies back one block ahead. A block must take
  * longer than the copies of its inputs; otherwise computation waits for them.
  *
- * <p>Inputs on the CPU are not copied. A function whose inputs are in this store can be differentiated once: not with
- * {@code createGraph}, and not again after {@code retainGraph}. Such a step cannot be recorded by a compiler. One
- * thread at a time may use a store.
+ * <p>PyTorch's allocator rounds each page-locked buffer up to a power of two bytes, and keeps it for later steps. The
+ * first step takes longer, because it allocates them. The graph frees the buffers, with or without a backward pass.
+ *
+ * <p>Inputs on the CPU are not copied. A function whose inputs are in this store has no second derivatives. It must not
+ * be part of another checkpointed function or of a step that a compiler records. One thread at a time may use a store.
  */
 public final class HostStore extends ActivationStore {
-    private List<HostInputs> ofPreviousBlock = List.of();
-    private List<HostInputs> ofThisBlock = new ArrayList<>();
+    private List<OffloadedInputs> previousBlock = List.of();
+    private List<OffloadedInputs> currentBlock = new ArrayList<>();
 
     /** Creates a store, to which no function belongs yet. */
     public HostStore() {}
+
+    /** Begins a forward pass. Frees the GPU's tensors that the pass before has left after its last block. */
+    public void beginPass() {
+        endBlock().forEach(OffloadedInputs::handOver);
+        endBlock().forEach(OffloadedInputs::handOver);
+    }
+
+    /** Frees the GPU's tensors of the block before, and returns their copies. */
+    private List<OffloadedInputs> endBlock() {
+        List<OffloadedInputs> previous = previousBlock;
+        previousBlock = currentBlock;
+        currentBlock = new ArrayList<>();
+        previous.forEach(OffloadedInputs::release);
+        return previous;
+    }
 
     /**
      * Ends a block. Returns its output, behind which the backward pass starts to copy the inputs of the previous block
@@ -44,46 +63,60 @@ public final class HostStore extends ActivationStore {
      */
     public Tensor endBlock(Tensor output) {
         Objects.requireNonNull(output, "output must not be null");
-        List<HostInputs> previous = ofPreviousBlock;
-        ofPreviousBlock = ofThisBlock;
-        ofThisBlock = new ArrayList<>();
-        previous.forEach(HostInputs::release);
-        return previous.isEmpty() ? output : new CopyingBack(previous).apply(output)[0];
+        List<OffloadedInputs> previous = endBlock();
+        if (previous.isEmpty()) {
+            return output;
+        }
+        Tensor result = new Prefetch(previous).apply(output)[0];
+        previous.forEach(OffloadedInputs::handOver);
+        return result;
     }
 
     @Override
     void save(AutogradFunction.Context ctx, Tensor... inputs) {
         if (OperatorInterceptor.isActive()) {
-            throw new IllegalStateException("activations in host memory cannot be part of a recorded step; recompute"
-                    + " the feed-forward layers instead (elementwise+ffn-<k>)");
+            throw new IllegalStateException("activations in host memory cannot be part of a recorded step");
         }
-        var copies = new HostInputs(inputs);
-        ofThisBlock.add(copies);
+        var offloaded = new OffloadedInputs(inputs);
+        currentBlock.add(offloaded);
         ctx.onceDifferentiable();
-        ctx.put(copies);
+        ctx.save(offloaded.onHost());
+        ctx.put(offloaded);
     }
 
     @Override
     Tensor[] saved(AutogradFunction.Context ctx, int inputs) {
-        return ctx.get(HostInputs.class).take();
+        return ctx.get(OffloadedInputs.class).take(savedTensors(ctx, 0, inputs));
     }
 
     /** The identity, whose backward pass starts to copy inputs back. */
-    private static final class CopyingBack extends AutogradFunction {
-        private final List<HostInputs> inputs;
+    private static final class Prefetch extends AutogradFunction {
+        private final List<OffloadedInputs> applications;
+        private final int[] ends; // of the tensors of each application among those that are saved
 
-        CopyingBack(List<HostInputs> inputs) {
-            this.inputs = inputs;
+        Prefetch(List<OffloadedInputs> applications) {
+            this.applications = applications;
+            ends = new int[applications.size()];
         }
 
         @Override
         protected Tensor[] forward(Context ctx, Tensor... x) {
+            ctx.onceDifferentiable();
+            int end = 0;
+            for (int i = 0; i < ends.length; i++) {
+                Tensor[] copies = applications.get(i).onHost();
+                ctx.save(copies);
+                end += copies.length;
+                ends[i] = end;
+            }
             return new Tensor[] {x[0].view_as(x[0])};
         }
 
         @Override
         protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-            inputs.forEach(HostInputs::copyBack);
+            for (int i = 0; i < ends.length; i++) {
+                applications.get(i).prefetch(savedTensors(ctx, i == 0 ? 0 : ends[i - 1], ends[i]));
+            }
             return gradOutputs;
         }
     }

@@ -25,17 +25,22 @@ public record LiveActivations(
         return new LiveActivations(plan, -1, 0, 0, 0, 0, 0);
     }
 
-    /**
-     * Returns the size of the activations, including all those of the block itself and those that are being copied from
-     * the host for the block before it.
-     */
+    /** Returns the size of the activations, including all those of the block itself. */
     public long bytes(BlockBytes size) {
         int complete = block < 0 ? blocks : blocks + 1;
-        boolean copiesBack = block > 0 && plan.offloadsFeedForward(block - 1);
         return complete * size.kept()
-                + (copiesBack ? size.keptByFeedForward() : 0)
+                + inTransfer() * size.keptByFeedForward()
                 + blocksWithoutFeedForward * (size.kept() - size.keptByFeedForward())
                 + inputs * size.input();
+    }
+
+    /**
+     * Returns the number of other blocks whose activations are on the device although the plan offloads them: the block
+     * that comes next in the backward pass, whose activations are being copied back.
+     */
+    public int inTransfer() {
+        int next = block < 0 ? plan.parts().size() - 1 : block - 1;
+        return plan.offloadsFeedForward(next) ? 1 : 0;
     }
 
     LiveActivations and(CheckpointPlan.PlanPart part) {

@@ -260,14 +260,16 @@ public record ModelMemory(
     /** @param recomputes whether the results of the normalization and the activation function are recomputed */
     private List<TensorMemory> keptByFeedForward(boolean recomputes) {
         if (recomputes) {
-            return is2024()
-                    ? List.of(input("ln2"), inner("output of w1"))
-                    : List.of(input("ln2"), inner("output of w1"), inner("output of w3"));
+            return joined(List.of(input("ln2")), inputsOfActivation());
         }
         var kept = new ArrayList<>(keptByNorm("ln2"));
         kept.addAll(is2024() ? inputs("w1", 1) : inputs("w1, w3", 2));
         kept.addAll(innerOfFeedForward());
         return kept;
+    }
+
+    private List<TensorMemory> inputsOfActivation() {
+        return is2024() ? List.of(inner("output of w1")) : List.of(inner("output of w1"), inner("output of w3"));
     }
 
     private List<TensorMemory> innerOfFeedForward() {
@@ -713,7 +715,8 @@ public record ModelMemory(
     }
 
     private CheckpointPlan plan() {
-        return config.checkpointing().plan(config.numLayers());
+        CheckpointPlan plan = config.checkpointing().plan(config.numLayers());
+        return on == DeviceKind.CPU ? plan.withoutOffloading() : plan;
     }
 
     /** Returns whether a block recomputes the activation function of its feed-forward layer, but not the rest. */
@@ -737,6 +740,7 @@ public record ModelMemory(
         var kept = new ArrayList<TensorMemory>();
         keptByBlock(recomputesElementwise).forEach(tensor -> kept.add(tensor.times(others.blocks())));
         withoutFeedForward.forEach(tensor -> kept.add(tensor.times(others.blocksWithoutFeedForward())));
+        inputsOfActivation().forEach(tensor -> kept.add(tensor.times(others.inTransfer())));
         kept.add(rows("input of recomputed blocks", residual).times(others.inputs()));
         kept.removeIf(tensor -> tensor.count() == 0);
         return kept;

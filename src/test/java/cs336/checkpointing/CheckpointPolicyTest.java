@@ -58,7 +58,7 @@ class CheckpointPolicyTest {
 
         private static boolean isOnHost(CheckpointPlan.PlanPart part) {
             return part instanceof CheckpointPlan.KeptBlock block
-                    && block.feedForward() == CheckpointPlan.FeedForwardActivations.ON_HOST;
+                    && block.feedForward() == CheckpointPlan.FeedForwardActivations.OFFLOADED;
         }
 
         private void forward(CheckpointPlan.PlanPart part) {
@@ -75,7 +75,7 @@ class CheckpointPolicyTest {
             }
             return switch (((CheckpointPlan.KeptBlock) part).feedForward()) {
                 case KEPT -> size.kept();
-                case RECOMPUTED, ON_HOST -> size.kept() - size.keptByFeedForward();
+                case RECOMPUTED, OFFLOADED -> size.kept() - size.keptByFeedForward();
             };
         }
 
@@ -236,6 +236,10 @@ class CheckpointPolicyTest {
         List<CheckpointPlan.PlanPart> offloaded =
                 CheckpointPolicy.offloading(1).plan(1).parts();
         assertThrows(IllegalArgumentException.class, () -> new CheckpointPlan(offloaded, false));
+        assertThrows(IllegalArgumentException.class, () -> new CheckpointPlan.RecomputedBlocks(offloaded));
+        assertEquals(
+                CheckpointPolicy.elementwise(0).plan(3),
+                CheckpointPolicy.offloading(2).plan(3).withoutOffloading());
         List<CheckpointPlan.PlanPart> kept =
                 CheckpointPolicy.everything().plan(1).parts();
         assertThrows(IllegalArgumentException.class, () -> {

@@ -121,6 +121,19 @@ class TraceTest {
     }
 
     @Test
+    void onlyCopiesBetweenGpuAndHostAreHostTransfers() {
+        Trace trace = new TraceText()
+                .device("gpu_memcpy", 9, "Memcpy HtoD (Pinned -> Device)", 0, 1)
+                .device("gpu_memcpy", 9, "Memcpy DtoH (Device -> Pageable)", 2, 3)
+                .device("gpu_memcpy", 9, "Memcpy DtoD (Device -> Device)", 4, 5)
+                .device("kernel", 9, "copyHtoD", 6, 7)
+                .read();
+        assertEquals(
+                List.of(true, true, false, false),
+                trace.device().stream().map(DeviceEvent::isHostTransfer).toList());
+    }
+
+    @Test
     void timeOfOverlappingEventsBelongsToTheOneThatStartedLast() {
         Trace trace = new TraceText()
                 .op(MAIN, "x", 0, 100)

@@ -99,6 +99,7 @@ class ModelMemoryTest {
         "2025, elementwise, fp32",
         "2024, elementwise, fp32",
         "2025, elementwise+ffn-3, fp32",
+        "2025, elementwise+offload-3, fp32", // on the CPU all stay in memory
         "2025, elementwise, bf16",
         "2024, elementwise+ffn-6, bf16",
         "2025, blocks-2, bf16",
@@ -135,6 +136,7 @@ class ModelMemoryTest {
                 "elementwise",
                 "elementwise+ffn-5",
                 "elementwise+offload-5",
+                "elementwise+offload-12",
                 "all-but-ffn",
                 "blocks-1",
                 "blocks-2",

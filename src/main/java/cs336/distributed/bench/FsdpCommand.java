@@ -46,10 +46,10 @@ import picocli.CommandLine.Option;
             "  Hybrid sharding on four processes that count as two nodes:",
             "    ./cs336 fsdp --mode fsdp,hsdp --processes 4 --emulate-nodes 2 --d-model 64 --layers 4 --heads 2 --vocab 500"
                     + " --batch 2 --context 32",
-            "  A model with 8.1 billion parameters and 32,768 tokens, on two GPUs of 141 GB:",
-            "    ./cs336 fsdp --mode fsdp --backend nccl --d-model 4096 --d-ff 11008 --layers 34 --heads 32 --vocab 151936"
+            "  A model with 8.1 billion parameters and 32,768 tokens, on two GPUs of 141 GB, with 26 GB of host memory each:",
+            "    PYTORCH_ALLOC_CONF=expandable_segments:True ./cs336 fsdp --mode fsdp --backend nccl --d-model 4096 --d-ff 11008 --layers 34 --heads 32 --vocab 151936"
                     + " --batch 1 --context 32768 --dtype bf16 --attention flash --normalization rmsnorm-fused --fusion"
-                    + " compiled --checkpointing all-but-ffn --loss-rows 2048",
+                    + " compiled --checkpointing elementwise+offload-12 --loss-rows 2048 --warmup 3 --rounds 1",
             "",
             "Exit codes: 0 measured, 1 a rank failed, 2 invalid arguments."
         })

@@ -18,7 +18,7 @@ public final class StepMemoryOptions {
             defaultValue = "everything",
             paramLabel = "<policy>",
             description = "activations that are kept for the backward pass: " + CheckpointPolicy.TEXTS
-                    + "; the others are recomputed")
+                    + "; the others are recomputed, unless they are in host memory")
     private String checkpointing;
 
     @Option(

@@ -730,7 +730,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 CheckpointPolicy.nothing(),
                 CheckpointPolicy.blocks(2),
                 CheckpointPolicy.recursive(),
-                CheckpointPolicy.elementwise(2))) {
+                CheckpointPolicy.elementwise(2),
+                CheckpointPolicy.offloading(2))) {
             Torch.seed(seed);
             TransformerConfig config =
                     RankChecks.tinyModel(ModelEdition.SPRING_2025, 5).withCheckpointing(policy);
