@@ -20,7 +20,8 @@ import cs336.units.Tokens;
  * @param parameters number of parameters
  * @param blocks number of blocks
  * @param recomputed number of forward passes of single blocks that the backward pass repeats, divided by the number of
- *     blocks; without elementwise functions that are recomputed separately, which take little time
+ *     blocks; without elementwise functions that are recomputed separately, which take little time, and without copies
+ *     to the host
  * @param recomputedGemms FLOP of the GEMMs that the backward pass repeats, including those of single feed-forward
  *     layers, divided by the FLOP of all blocks' GEMMs
  */

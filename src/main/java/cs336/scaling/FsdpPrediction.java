@@ -43,7 +43,7 @@ import tech.tablesaw.api.Row;
  *       a compiled step on one GPU with 512 tokens, without its attention and optimizer: that of xl or, for wider
  *       models, of 2.7B. Attention takes the time that FlashAttention alone takes at its head dimension and context,
  *       AdamW runs at the copy bandwidth, and collectives at the bandwidth and launch time fitted to all-reduces of two
- *       and four GPUs.
+ *       and four GPUs. Copies of activations to the host overlap with computation and take no time.
  *   <li>Launch overhead, from a step of the small model on one GPU, whose time hardly depends on the GPU: its time per
  *       block times the number of blocks. The host time of collectives is not included.
  * </ul>
