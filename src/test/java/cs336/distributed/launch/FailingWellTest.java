@@ -46,7 +46,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.bytedeco.pytorch.Tensor;
@@ -162,18 +161,14 @@ public class FailingWellTest {
     @BeforeAll
     static void startTogether() throws IOException {
         Files.createDirectory(cache.resolve("first"));
-        TOGETHER.put("loads forever", inBackground(FailingWellTest::loadingFailure));
-        TOGETHER.put("falls silent", inBackground(() -> {
+        TOGETHER.put("loads forever", WaitingLaunches.inBackground(FailingWellTest::loadingFailure));
+        TOGETHER.put("falls silent", WaitingLaunches.inBackground(() -> {
             var launcher = Launcher.of(1).timeout(QUIET_TIMEOUT).output(OF_SILENT_RANK.stream());
             return assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, "stop"));
         }));
         var disturbed = List.of("is killed", "is stopped", "hangs", "fails in its backward pass");
-        disturbed.forEach(how -> TOGETHER.put(how, inBackground(() -> failure(how))));
+        disturbed.forEach(how -> TOGETHER.put(how, WaitingLaunches.inBackground(() -> failure(how))));
         disturbed.forEach(how -> TOGETHER.get(how).exceptionally(e -> null).join()); // before tests with tight timeouts
-    }
-
-    private static <T> CompletableFuture<T> inBackground(Supplier<T> run) {
-        return CompletableFuture.supplyAsync(run, task -> new Thread(task).start());
     }
 
     /** Runs two ranks, of which one is disturbed, and checks what holds for every failure. */
@@ -360,8 +355,8 @@ public class FailingWellTest {
                 .environment(rank -> rank == 1 ? hanging : Map.of("MARKER", marker));
         try (var lock = unpackingForever(cache.resolve("first"))) {
             long start = System.nanoTime();
-            var failure =
-                    inBackground(() -> assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0])));
+            var failure = WaitingLaunches.inBackground(
+                    () -> assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0])));
             List<ProcessHandle> ranks = List.of(childWith(marker), childWith(hanging.get("JAVA_TOOL_OPTIONS")));
             RankFailure e = failure.join();
             double seconds = (System.nanoTime() - start) / 1e9;
@@ -557,7 +552,7 @@ public class FailingWellTest {
     /** Waits for the end of a process, checks its exit code and returns its output. */
     private static String requireEnd(int exitCode, Process process) {
         try {
-            var said = inBackground(() -> {
+            var said = WaitingLaunches.inBackground(() -> {
                 try {
                     return new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
                 } catch (IOException e) {
@@ -660,7 +655,7 @@ public class FailingWellTest {
 
     /** Joins a group on another thread. */
     private static CompletableFuture<String> joiningInBackground(World world) {
-        return inBackground(() -> joining(world));
+        return WaitingLaunches.inBackground(() -> joining(world));
     }
 
     /** A launcher in its own process, to which a test sends signals. */
@@ -673,7 +668,7 @@ public class FailingWellTest {
     /** Does not use the signal INT, which processes in the background of a script ignore. */
     @Test
     void ranksEndWithTheirTerminatedOrKilledLauncher() {
-        var terminated = inBackground(() -> requireRanksEndAfter("TERM"));
+        var terminated = WaitingLaunches.inBackground(() -> requireRanksEndAfter("TERM"));
         requireRanksEndAfter("KILL");
         terminated.join();
     }
@@ -796,7 +791,7 @@ public class FailingWellTest {
 
     @Test
     void allRanksOfTorchrunNameTheRankThatWasKilled() {
-        var afterOne = inBackground(() -> othersAfter(1, "is killed", KILL_TIMEOUT));
+        var afterOne = WaitingLaunches.inBackground(() -> othersAfter(1, "is killed", KILL_TIMEOUT));
         for (String said : othersAfter(0, "is killed", KILL_TIMEOUT)) {
             requireContains(
                     said,

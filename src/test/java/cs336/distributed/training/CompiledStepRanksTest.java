@@ -1,7 +1,6 @@
 package cs336.distributed.training;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
@@ -17,11 +16,12 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankFailure;
 import cs336.distributed.launch.RankProgram;
+import cs336.distributed.launch.WaitingLaunches;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
-import java.time.Duration;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestFactory;
@@ -31,6 +31,13 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** Runs {@link CompiledStepChecks} on several ranks. */
 class CompiledStepRanksTest {
+    private static final WaitingLaunches WAITING = new WaitingLaunches();
+
+    @BeforeAll
+    static void startTogether() {
+        WAITING.start("hangs", 2, EndlessTraining.class, "hangs");
+    }
+
     @TestFactory
     Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
         return on(Launcher.of(2));
@@ -95,8 +102,7 @@ class CompiledStepRanksTest {
         "'gets a wrong batch', 'rank 1 of 2: targets must have the shape of inputs'"
     })
     void aFailedRankIsNamed(String how, String message) {
-        Launcher launcher = Launcher.of(2).timeout(Duration.ofSeconds(how.equals("hangs") ? 10 : 60));
-        var failure = assertThrows(RankFailure.class, () -> launcher.run(EndlessTraining.class, how));
+        RankFailure failure = WAITING.failure(how, 2, EndlessTraining.class, how);
         assertEquals(1, failure.rank());
         assertTrue(failure.getMessage().startsWith(message), failure.getMessage());
         failure.report().toFile().delete();
