@@ -109,7 +109,8 @@ public final class ActivationCheckpoint {
      * Applies a function of several tensors whose inputs are kept in a store; see {@link HostStore}.
      *
      * @return the outputs, in the caller's memory scope
-     * @throws IllegalArgumentException if an input is null, closed or undefined
+     * @throws IllegalArgumentException if an input is null, closed or undefined, or if the store is a {@link HostStore}
+     *     and the inputs are on several devices
      * @throws IllegalStateException if the function changes an input in place, or returns no tensors
      */
     public static Tensor[] applyAll(
