@@ -54,7 +54,7 @@ public final class Recorder implements OperatorListener {
     private record KnownOperator(DispatchedOperator operator, String obstacle) {}
 
     private static final Map<Long, KnownOperator> OPERATORS = new ConcurrentHashMap<>();
-    private static final Set<String> READS_OFFLOADED =
+    private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
     private static final Pattern LIBRARY = Pattern.compile(
             "(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
@@ -297,7 +297,7 @@ public final class Recorder implements OperatorListener {
         var operator = new DispatchedOperator(
                 name, MemoryScope.keep(new OperatorHandle(handle)), writes, handle.hasTag(Tag.nondeterministic_seeded));
         String obstacle = null;
-        if (READS_OFFLOADED.contains(schema.name().getString())) {
+        if (READS_ON_HOST.contains(schema.name().getString())) {
             obstacle = operator + " reads elements of a tensor on the host";
         } else if (handle.hasTag(Tag.dynamic_output_shape)) {
             obstacle = "the shape of the result of " + operator + " depends on elements of a tensor";
