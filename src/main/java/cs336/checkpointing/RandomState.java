@@ -15,7 +15,7 @@ record RandomState(Map<Device, byte[]> states) {
         states.put(Device.cpu(), Torch.randomState(Device.cpu()));
         for (Tensor input : inputs) {
             if (input.is_cuda()) {
-                states.computeIfAbsent(Device.cuda(input.device().index()), Torch::randomState);
+                states.computeIfAbsent(Device.of(input), Torch::randomState);
             }
         }
         return new RandomState(states);

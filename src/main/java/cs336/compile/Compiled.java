@@ -203,7 +203,7 @@ public final class Compiled implements AutoCloseable {
         for (Tensor input : inputs) {
             int first = indexOfAlias(input, List.of(inputs));
             long distance = input.storage_offset() - inputs[first].storage_offset();
-            Device device = input.is_cuda() ? Device.cuda(input.device().index()) : Device.cpu();
+            Device device = Device.of(input);
             Layout layout = Layout.of(input).withOffset(distance);
             guards.add(new InputGuard(layout, device, first, indexOfAlias(input, parameters)));
         }

@@ -3,6 +3,7 @@ package cs336.torch;
 import java.util.Objects;
 import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.ScalarTypeOptional;
+import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptions;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
@@ -66,6 +67,16 @@ public record Device(DeviceKind kind, int index) {
                 yield cuda(Integer.parseInt(text.substring("cuda:".length())));
             }
         };
+    }
+
+    /**
+     * Returns the device of a tensor.
+     *
+     * @throws IllegalArgumentException if the tensor is null, closed or undefined
+     */
+    public static Device of(Tensor tensor) {
+        Tensors.requireDefined("tensor", tensor);
+        return tensor.is_cuda() ? cuda(tensor.device().index()) : cpu();
     }
 
     /** Returns the number of available CUDA devices: 0 without a GPU, a driver or the GPU build of libtorch. */

@@ -34,6 +34,13 @@ class DeviceTest {
     }
 
     @Test
+    void aTensorHasADevice() {
+        try (var scope = MemoryScope.open()) {
+            assertEquals(Device.cpu(), Device.of(Tensors.of(new double[] {1}, 1)));
+        }
+    }
+
+    @Test
     void cpuMustHaveIndexZero() {
         assertThrows(IllegalArgumentException.class, () -> new Device(DeviceKind.CPU, 1));
     }
