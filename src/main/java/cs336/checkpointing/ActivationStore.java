@@ -21,9 +21,9 @@ public abstract class ActivationStore {
     /** Returns the inputs in the backward pass. */
     abstract Tensor[] saved(AutogradFunction.Context ctx, int inputs);
 
-    /** Returns the saved tensors of a node from one index to another, exclusive. */
-    static Tensor[] savedTensors(AutogradFunction.Context ctx, int from, int to) {
-        return IntStream.range(from, to).mapToObj(ctx::saved).toArray(Tensor[]::new);
+    /** Returns the first saved tensors of a node. */
+    static Tensor[] savedTensors(AutogradFunction.Context ctx, int count) {
+        return IntStream.range(0, count).mapToObj(ctx::saved).toArray(Tensor[]::new);
     }
 
     private static final class Graph extends ActivationStore {
@@ -34,7 +34,7 @@ public abstract class ActivationStore {
 
         @Override
         Tensor[] saved(AutogradFunction.Context ctx, int inputs) {
-            return savedTensors(ctx, 0, inputs);
+            return savedTensors(ctx, inputs);
         }
     }
 }

@@ -17,7 +17,7 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
     /** A part of a chain of blocks. */
     public sealed interface PlanPart {}
 
-    /** What a block keeps of its feed-forward layer and its normalization for the backward pass. */
+    /** The activations that a block keeps of its feed-forward layer and of that layer's normalization. */
     public enum FeedForwardActivations {
         /** All activations, on the model's device. */
         KEPT,

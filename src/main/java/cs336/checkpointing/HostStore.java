@@ -63,12 +63,11 @@ public final class HostStore extends ActivationStore {
      */
     public Tensor endBlock(Tensor output) {
         Objects.requireNonNull(output, "output must not be null");
-        List<OffloadedInputs> previous = endBlock();
-        if (previous.isEmpty()) {
-            return output;
+        Tensor result = output;
+        for (OffloadedInputs previous : endBlock()) {
+            result = new Prefetch(previous).apply(result)[0];
+            previous.handOver();
         }
-        Tensor result = new Prefetch(previous).apply(output)[0];
-        previous.forEach(OffloadedInputs::handOver);
         return result;
     }
 
@@ -86,37 +85,27 @@ public final class HostStore extends ActivationStore {
 
     @Override
     Tensor[] saved(AutogradFunction.Context ctx, int inputs) {
-        return ctx.get(OffloadedInputs.class).take(savedTensors(ctx, 0, inputs));
+        return ctx.get(OffloadedInputs.class).take(savedTensors(ctx, inputs));
     }
 
-    /** The identity, whose backward pass starts to copy inputs back. */
+    /** The identity, whose backward pass starts to copy the inputs of one function back. */
     private static final class Prefetch extends AutogradFunction {
-        private final List<OffloadedInputs> applications;
-        private final int[] ends; // of the tensors of each application among those that are saved
+        private final OffloadedInputs inputs;
 
-        Prefetch(List<OffloadedInputs> applications) {
-            this.applications = applications;
-            ends = new int[applications.size()];
+        Prefetch(OffloadedInputs inputs) {
+            this.inputs = inputs;
         }
 
         @Override
         protected Tensor[] forward(Context ctx, Tensor... x) {
             ctx.onceDifferentiable();
-            int end = 0;
-            for (int i = 0; i < ends.length; i++) {
-                Tensor[] copies = applications.get(i).onHost();
-                ctx.save(copies);
-                end += copies.length;
-                ends[i] = end;
-            }
+            ctx.save(inputs.onHost());
             return new Tensor[] {x[0].view_as(x[0])};
         }
 
         @Override
         protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-            for (int i = 0; i < ends.length; i++) {
-                applications.get(i).prefetch(savedTensors(ctx, i == 0 ? 0 : ends[i - 1], ends[i]));
-            }
+            inputs.prefetch(savedTensors(ctx, inputs.size()));
             return gradOutputs;
         }
     }

@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
  * The inputs of one application of a checkpointed function, in the memory of the host. The autograd graph owns their
- * copies. In turn the inputs are on the device while they are being copied, only on the host ({@link #release}), being
+ * copies. The inputs are on the device while they are being copied, then only on the host ({@link #release}), being
  * copied back ({@link #prefetch}), and taken ({@link #take}). A backward pass may omit the steps in between. On the CPU
  * the inputs are their own copies.
  */
@@ -60,8 +60,12 @@ final class OffloadedInputs {
                 throw new IllegalArgumentException("inputs that a HostStore keeps must be on one device");
             }
         }
-        boolean cuda = inputs.length > 0 && inputs[0].is_cuda();
-        return cuda ? Device.cuda(inputs[0].device().index()) : Device.cpu();
+        return inputs.length == 0 ? Device.cpu() : Device.of(inputs[0]);
+    }
+
+    /** Returns the number of inputs. */
+    int size() {
+        return requiresGrad.length;
     }
 
     /** Returns the copies, before {@link #handOver}. */
