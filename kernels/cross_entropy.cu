@@ -5,15 +5,10 @@
 // blocks fit there. Each thread keeps a maximum m and a sum of exp(z − m) over its elements; when m grows, it scales the sum.
 
 #include "elements.cuh"
+#include "exponential.cuh"
 
 constexpr int WARP = 32, WARPS = THREADS / WARP;
 constexpr float LOWEST = -3.4028234e38f, LOG2_E = 1.44269504f;
-
-__device__ __forceinline__ float powerOf2(float x) {
-    float y;
-    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 // The maximum m of some logits z, and the sum of exp(z − m).
 struct Exponentials {

@@ -31,6 +31,7 @@
 //   SPLIT      blocks that share a tile: 1 to 8
 
 #include "elements.cuh"
+#include "exponential.cuh"
 #include "hopper.cuh"
 #include "wgmma.cuh"
 
@@ -327,7 +328,7 @@ struct Consumer {
         for (int j = 0; j < QUERIES / 8; j++) {
             float2 columns = l[4 * j];
 #pragma unroll
-            for (int e = 0; e < 4; e++) s[4 * j + e] = exp2(s[4 * j + e] * scaleLog2 - (e % 2 ? columns.y : columns.x));
+            for (int e = 0; e < 4; e++) s[4 * j + e] = powerOf2(s[4 * j + e] * scaleLog2 - (e % 2 ? columns.y : columns.x));
         }
 #pragma unroll
         for (int j = 0; j < QUERIES / 4; j++) p[j] = Element<T>::pair(s[2 * j], s[2 * j + 1]);
@@ -433,12 +434,6 @@ struct Consumer {
                 tmaStore(map, shared + at + p * KEY_PANEL, p * PANEL, work.tile * KEYS + w * 64, head, batch);
             bulkCommit();
         }
-    }
-
-    static __device__ __forceinline__ float exp2(float x) {
-        float y;
-        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-        return y;
     }
 };
 

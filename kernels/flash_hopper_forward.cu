@@ -32,6 +32,7 @@
 //   KEYS         keys per block of keys, 64 or 128
 //   STAGES       blocks of keys, and of values, in shared memory; per consumer with SPLIT_KEYS
 
+#include "exponential.cuh"
 #include "hopper.cuh"
 #include "wgmma.cuh"
 
@@ -208,12 +209,6 @@ __device__ __forceinline__ void load(
 using Scores = float[KEYS / 2];
 using Output = float[D / 2];
 using Packed = unsigned[KEYS / 4];
-
-__device__ __forceinline__ float powerOf2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 __device__ __forceinline__ float logarithm2(float x) {
     float y;

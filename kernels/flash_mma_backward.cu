@@ -137,7 +137,7 @@ __device__ __forceinline__ void weigh(Scores &p, const Statistics &of, float sca
 #pragma unroll
         for (int n = 0; n < COLUMNS / 8; n++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) p[m][n].value[i] = exp2(p[m][n].value[i] * scaleLog2 - of.lOf(m, n, i));
+            for (int i = 0; i < 4; i++) p[m][n].value[i] = powerOf2(p[m][n].value[i] * scaleLog2 - of.lOf(m, n, i));
 }
 
 // Replaces dp by ds.

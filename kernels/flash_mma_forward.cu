@@ -57,7 +57,7 @@ struct Softmax {
                 for (int n = 0; n < COLUMNS / 8; n++)
 #pragma unroll
                     for (int i = 2 * half; i < 2 * half + 2; i++) {
-                        s[m][n].value[i] = exp2(s[m][n].value[i] * scaleLog2 - shift);
+                        s[m][n].value[i] = powerOf2(s[m][n].value[i] * scaleLog2 - shift);
                         added += s[m][n].value[i];
                     }
                 sum[m][half] = sum[m][half] * decay[m][half] + added;
@@ -68,7 +68,7 @@ struct Softmax {
     __device__ __forceinline__ float raise(int m, int half, float candidate, float &decay) {
         float next = fmaxf(reference[m][half], candidate);
         float shift = next == -INFINITE ? 0 : next;
-        decay = exp2(reference[m][half] - shift);
+        decay = powerOf2(reference[m][half] - shift);
         reference[m][half] = next;
         return shift;
     }
@@ -81,7 +81,7 @@ struct Softmax {
             for (int half = 0; half < 2; half++) {
                 float theirs = other[0], decay;
                 float shift = raise(m, half, theirs, decay);
-                float weight = exp2(theirs - shift);
+                float weight = powerOf2(theirs - shift);
                 sum[m][half] = sum[m][half] * decay + other[32] * weight;
                 other += 64;
 #pragma unroll

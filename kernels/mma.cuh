@@ -18,6 +18,7 @@
 //   HEAD_DIM    elements per row: 16, 32, 64, 80 or 128
 
 #include "elements.cuh"
+#include "exponential.cuh"
 
 using T = ELEMENT;
 
@@ -265,12 +266,6 @@ __device__ __forceinline__ void awaitCopies() { asm volatile("cp.async.wait_all;
 // Stores two adjacent elements of a result.
 __device__ __forceinline__ void storePair(T *at, float low, float high) {
     Elements<T, 2>::of({low, high}).store(at);
-}
-
-__device__ __forceinline__ float exp2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 // Reductions over the four lanes that share a row.
