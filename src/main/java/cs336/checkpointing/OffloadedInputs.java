@@ -3,10 +3,9 @@ package cs336.checkpointing;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.SideStream;
 import cs336.torch.Tensors;
 import java.util.Arrays;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.BoolOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptions;
@@ -22,7 +21,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * the inputs are their own copies.
  */
 final class OffloadedInputs {
-    private static final Map<Device, CUDAStream> COPY_STREAMS = new ConcurrentHashMap<>();
+    private static final SideStream COPIES = new SideStream();
 
     private final Device device;
     private final boolean[] requiresGrad;
@@ -150,21 +149,17 @@ final class OffloadedInputs {
 
     /** Copies on the copy stream, which first waits for the current stream. */
     private void copy(Tensor[] from, Tensor[] to) {
-        CUDAStream copies = COPY_STREAMS.computeIfAbsent(
-                device, gpu -> MemoryScope.keep(torch_cuda.getStreamFromPool(false, (byte) gpu.index())));
         copiesDone = MemoryScope.keep(new CUDAEvent());
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             copiesDone.record(current);
-            copiesDone.block(copies);
-            torch_cuda.setCurrentCUDAStream(copies);
-            try {
-                for (int i = 0; i < from.length; i++) {
-                    to[i].copy_(from[i], true);
-                }
-            } finally {
-                torch_cuda.setCurrentCUDAStream(current);
-            }
         }
+        CUDAStream copies = COPIES.of(device);
+        copiesDone.block(copies);
+        COPIES.run(device, () -> {
+            for (int i = 0; i < from.length; i++) {
+                to[i].copy_(from[i], true);
+            }
+        });
         copiesDone.record(copies);
     }
 

@@ -1,7 +1,5 @@
 package cs336.torch;
 
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.bytedeco.cuda.cudart.CUgraphExec_st;
 import org.bytedeco.cuda.cudart.CUgraph_st;
@@ -41,7 +39,7 @@ public final class CudaGraph implements AutoCloseable {
     private static final AtomicLong NEXT_POOL = new AtomicLong(1L << 40);
 
     /** The recording stream of each GPU. All graphs of a GPU share it, because cuBLAS keeps a workspace per stream. */
-    private static final Map<Integer, CUDAStream> STREAMS = new ConcurrentHashMap<>();
+    private static final SideStream STREAM = new SideStream();
 
     private static volatile long capturingStream = -1;
     private static volatile long capture; // number of the capture in progress, or 0
@@ -53,7 +51,6 @@ public final class CudaGraph implements AutoCloseable {
     private static StreamFilter filter;
 
     private final Device device;
-    private final CUDAStream stream;
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
     private MemoryPool shared; // the pool of the graph that this one continues, or null
     private MemoryPool pool;
@@ -63,8 +60,6 @@ public final class CudaGraph implements AutoCloseable {
     private CudaGraph(Device device) {
         this.device = device;
         device.makeCurrent();
-        stream = STREAMS.computeIfAbsent(
-                device.index(), index -> MemoryScope.keep(torch_cuda.getStreamFromPool(false, (byte) device.index())));
     }
 
     /**
@@ -205,22 +200,14 @@ public final class CudaGraph implements AutoCloseable {
 
     private void onStream(Runnable work) {
         device.synchronize();
-        byte index = (byte) device.index();
-        try (CUDAStream before = torch_cuda.getCurrentCUDAStream(index)) {
-            torch_cuda.setCurrentCUDAStream(stream);
-            try {
-                work.run();
-            } finally {
-                torch_cuda.setCurrentCUDAStream(before);
-            }
-        }
+        STREAM.run(device, work);
         device.synchronize();
     }
 
     private void capture(Runnable work) {
         byte index = (byte) device.index();
         torch_cuda.getAllocator().emptyCache(); // freeing cached blocks is not allowed during a capture
-        CUstream_st raw = stream.stream();
+        CUstream_st raw = STREAM.of(device).stream();
         RuntimeException failure = null;
         pool = shared == null ? new MemoryPool(device) : shared;
         pool.use();
