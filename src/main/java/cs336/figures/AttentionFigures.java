@@ -46,7 +46,7 @@ public final class AttentionFigures {
                 .y("gb", "memory (GB)")
                 .by("series")
                 .level(24, "24 GB")
-                .level(141, "141 GB")
+                .level(150, "150 GB")
                 .log2X()
                 .logY()
                 .size(720, 380)
