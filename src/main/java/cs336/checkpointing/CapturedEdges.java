@@ -12,6 +12,7 @@ import org.bytedeco.pytorch.Edge;
 import org.bytedeco.pytorch.EdgeVector;
 import org.bytedeco.pytorch.InputMetadata;
 import org.bytedeco.pytorch.Node;
+import org.bytedeco.pytorch.RecordFunction;
 import org.bytedeco.pytorch.SymIntArrayRef;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -55,7 +56,7 @@ final class CapturedEdges {
         Set<EdgeTarget> seen = new HashSet<>();
         List<Edge> captured = new ArrayList<>();
         walk(outputs, (edges, i, edge, target) -> {
-            boolean inside = target.sequence_nr() >= firstSequenceNumber; // -1 for leaves
+            boolean inside = isInside(target, firstSequenceNumber);
             if (!inside && !inputs.contains(target.address()) && seen.add(EdgeTarget.of(edge))) {
                 captured.add(new Edge(target, edge.input_nr()));
             }
@@ -101,7 +102,7 @@ final class CapturedEdges {
             if (inputs.contains(target.address())) {
                 return false;
             }
-            if (target.sequence_nr() < firstSequenceNumber) {
+            if (!isInside(target, firstSequenceNumber)) {
                 throw new IllegalStateException("the recomputation used a tensor that requires a gradient and that the"
                         + " forward pass did not use; a checkpointed function must compute the same again");
             }
@@ -135,6 +136,12 @@ final class CapturedEdges {
             shape[i] = sizes.at(i).expect_int();
         }
         return torch.empty(SCALAR, metadata.options(), null).expand(shape).set_requires_grad(true);
+    }
+
+    /** Returns whether this thread has created a node since then. Each thread numbers its own nodes. */
+    private static boolean isInside(Node node, long firstSequenceNumber) {
+        return node.sequence_nr() >= firstSequenceNumber // -1 for leaves
+                && node.thread_id() == RecordFunction.currentThreadId();
     }
 
     private static Set<Long> nodes(Tensor[] aliases) {

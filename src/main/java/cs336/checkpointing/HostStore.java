@@ -3,8 +3,10 @@ package cs336.checkpointing;
 import cs336.torch.AutogradFunction;
 import cs336.torch.OperatorInterceptor;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -16,9 +18,11 @@ import org.bytedeco.pytorch.Tensor;
  * var host = new HostStore();
  * host.beginPass();
  * for (Function<Tensor[], Tensor[]> block : blocks) {
- *     Tensor y = host.endBlock(ActivationCheckpoint.applyAll(host, block, block, x)[0]);
- *     x.close(); // another reference would keep the input on the GPU
- *     x = y;
+ *     try (MemoryScope scope = MemoryScope.open()) { // another reference would keep the input on the GPU
+ *         Tensor y = scope.escape(host.endBlock(ActivationCheckpoint.applyAll(host, block, block, x)[0]));
+ *         x.close();
+ *         x = y;
+ *     }
  * }
  * }</pre>
  *
@@ -35,12 +39,15 @@ import org.bytedeco.pytorch.Tensor;
 public final class HostStore extends ActivationStore {
     private List<OffloadedInputs> previousBlock = List.of();
     private List<OffloadedInputs> currentBlock = new ArrayList<>();
+    private final Set<OffloadedInputs> prefetched = new HashSet<>(); // and not taken yet
 
     /** Creates a store, to which no function belongs yet. */
     public HostStore() {}
 
-    /** Begins a forward pass. Frees the GPU's tensors that the pass before has left after its last block. */
+    /** Begins a forward pass. Frees the GPU's tensors that the passes before have left, also if one has failed. */
     public void beginPass() {
+        prefetched.forEach(OffloadedInputs::drop);
+        prefetched.clear();
         endBlock().forEach(OffloadedInputs::handOver);
         endBlock().forEach(OffloadedInputs::handOver);
     }
@@ -85,11 +92,13 @@ public final class HostStore extends ActivationStore {
 
     @Override
     Tensor[] saved(AutogradFunction.Context ctx, int inputs) {
-        return ctx.get(OffloadedInputs.class).take(savedTensors(ctx, inputs));
+        OffloadedInputs offloaded = ctx.get(OffloadedInputs.class);
+        prefetched.remove(offloaded);
+        return offloaded.take(savedTensors(ctx, inputs));
     }
 
     /** The identity, whose backward pass starts to copy the inputs of one function back. */
-    private static final class Prefetch extends AutogradFunction {
+    private final class Prefetch extends AutogradFunction {
         private final OffloadedInputs inputs;
 
         Prefetch(OffloadedInputs inputs) {
@@ -106,6 +115,7 @@ public final class HostStore extends ActivationStore {
         @Override
         protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
             inputs.prefetch(savedTensors(ctx, inputs.size()));
+            prefetched.add(inputs);
             return gradOutputs;
         }
     }

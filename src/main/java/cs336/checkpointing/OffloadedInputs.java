@@ -128,6 +128,15 @@ final class OffloadedInputs {
         return inputs;
     }
 
+    /** Frees the inputs that were copied back and not taken, because the backward pass failed. */
+    void drop() {
+        if (fetched != null) {
+            waitForCopies();
+            close(fetched);
+            fetched = null;
+        }
+    }
+
     private void requireUnchanged() {
         for (int i = 0; i < versions.length; i++) {
             if (originals[i]._version() != versions[i]) {

@@ -177,6 +177,11 @@ public final class CudaGraph implements AutoCloseable {
             this.device = (byte) device.index();
         }
 
+        /** Returns whether all graphs that have used this pool are closed. */
+        boolean isReleased() {
+            return graphs == 0;
+        }
+
         /** Counts one more graph that uses this pool. */
         void use() {
             graphs++;
@@ -205,44 +210,55 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     private void capture(Runnable work) {
-        byte index = (byte) device.index();
+        if (shared != null && shared.isReleased()) {
+            throw new IllegalStateException("the graph that this one continues is closed");
+        }
         torch_cuda.getAllocator().emptyCache(); // freeing cached blocks is not allowed during a capture
-        CUstream_st raw = STREAM.of(device).stream();
-        RuntimeException failure = null;
         pool = shared == null ? new MemoryPool(device) : shared;
         pool.use();
+        boolean instantiated = false;
         try (var graph = new CUgraph_st()) {
-            synchronized (CudaGraph.class) {
-                capturingStream = raw.address();
-                capture = pool.number;
-                torch_cuda.beginAllocateToPool(index, pool.id, filter());
-                int ended;
-                try {
-                    check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
-                    try {
-                        work.run();
-                    } catch (RuntimeException e) {
-                        failure = e;
-                    }
-                    ended = cudart.cuStreamEndCapture(raw, graph);
-                } finally {
-                    torch_cuda.endAllocateToPool(index, pool.id);
-                    capturingStream = -1;
-                    capture = 0;
-                }
-                if (failure != null || ended != cudart.CUDA_SUCCESS) {
-                    if (!graph.isNull()) {
-                        cudart.cuGraphDestroy(graph);
-                    }
-                    pool.release();
-                    throw notRecordable(failure, ended);
+            try {
+                capture(work, graph);
+                check(cudart.cuGraphInstantiate(executable, graph, AUTO_FREE_ON_LAUNCH), "cuGraphInstantiate");
+                instantiated = true;
+            } finally {
+                if (!graph.isNull()) {
+                    cudart.cuGraphDestroy(graph);
                 }
             }
-            int result = cudart.cuGraphInstantiate(executable, graph, AUTO_FREE_ON_LAUNCH);
-            cudart.cuGraphDestroy(graph);
-            if (result != cudart.CUDA_SUCCESS) {
+        } finally {
+            if (!instantiated) {
                 pool.release();
-                check(result, "cuGraphInstantiate");
+            }
+        }
+    }
+
+    private void capture(Runnable work, CUgraph_st graph) {
+        byte index = (byte) device.index();
+        CUstream_st raw = STREAM.of(device).stream();
+        synchronized (CudaGraph.class) {
+            torch_cuda.beginAllocateToPool(index, pool.id, filter());
+            capturingStream = raw.address();
+            capture = pool.number;
+            try {
+                check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
+                RuntimeException failure = null;
+                int ended;
+                try {
+                    work.run();
+                } catch (RuntimeException e) {
+                    failure = e;
+                } finally { // also after an Error, because all graphs of the GPU share the stream
+                    ended = cudart.cuStreamEndCapture(raw, graph);
+                }
+                if (failure != null || ended != cudart.CUDA_SUCCESS) {
+                    throw notRecordable(failure, ended);
+                }
+            } finally {
+                torch_cuda.endAllocateToPool(index, pool.id);
+                capturingStream = -1;
+                capture = 0;
             }
         }
     }

@@ -22,6 +22,7 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.concurrent.FutureTask;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
@@ -180,6 +181,46 @@ class ActivationCheckpointTest extends ScopedTest {
         assertSame(
                 gradients(() -> plain.apply(x).sum(), x, u, v, w),
                 gradients(() -> ActivationCheckpoint.apply(nested, x).sum(), x, u, v, w));
+    }
+
+    /**
+     * The backward pass runs on another thread, as that of a GPU always does. Threads number their nodes separately.
+     */
+    @Test
+    void theBackwardPassOfNestedFunctionsMayRunOnAnotherThread() throws Exception {
+        Tensor w = torch.randn(3).set_requires_grad(true);
+        Tensor x = torch.randn(3).set_requires_grad(true);
+        Tensor captured = w.mul(w);
+        UnaryOperator<Tensor> inner = a -> a.mul(captured);
+        UnaryOperator<Tensor> outer =
+                a -> ActivationCheckpoint.apply(inner, a.sin()).cos();
+        Tensor loss = ActivationCheckpoint.apply(outer, x).sum();
+        onAnotherThread(() -> Backward.of(loss).run());
+        Tensor plain = x.sin().mul(w.mul(w)).cos().sum();
+        assertArrayEquals(Tensors.toDoubles(Backward.of(plain).gradients(w)[0]), Tensors.toDoubles(w.grad()), 1e-6);
+    }
+
+    @Test
+    void aCapturedTensorMayHaveAGraphOfAnotherThread() throws Exception {
+        Tensor w = torch.randn(3).set_requires_grad(true);
+        Tensor x = torch.randn(3).set_requires_grad(true);
+        for (int i = 0; i < 50; i++) {
+            x.mul(x); // so that the numbers of this thread's nodes are higher
+        }
+        Tensor captured = w.mul(w);
+        onAnotherThread(() -> Backward.of(ActivationCheckpoint.apply(a -> a.mul(captured), x)
+                        .sum()
+                        .add(captured.sum()))
+                .run());
+        Tensor square = w.mul(w);
+        Tensor plain = x.mul(square).sum().add(square.sum());
+        assertArrayEquals(Tensors.toDoubles(Backward.of(plain).gradients(w)[0]), Tensors.toDoubles(w.grad()), 1e-6);
+    }
+
+    private static void onAnotherThread(Runnable work) throws Exception {
+        var task = new FutureTask<>(work, null);
+        new Thread(task).start();
+        task.get();
     }
 
     @Test

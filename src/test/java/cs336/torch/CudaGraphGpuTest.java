@@ -58,6 +58,44 @@ class CudaGraphGpuTest {
     }
 
     @Test
+    void anErrorInTheWorkEndsTheCapture() {
+        try (var scope = MemoryScope.open();
+                var graph = CudaGraph.on(device)) {
+            Tensor x = torch.ones(new long[] {4}, device.options(DType.FLOAT32));
+            Tensor y = torch.zeros_like(x);
+            graph.warmUp(() -> y.copy_(x));
+            var error = assertThrows(
+                    AssertionError.class,
+                    () -> graph.record(() -> {
+                        throw new AssertionError("not today");
+                    }));
+            assertEquals("not today", error.getMessage());
+            assertEquals(0, CudaGraph.captureInProgress());
+            y.fill_(new Scalar(0));
+            graph.record(() -> y.copy_(x));
+            graph.replay();
+            assertArrayEquals(new double[] {1, 1, 1, 1}, Tensors.toDoubles(y));
+        }
+    }
+
+    @Test
+    void aContinuationOfAClosedGraphIsRefused() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = torch.ones(new long[] {4}, device.options(DType.FLOAT32));
+            var graph = CudaGraph.on(device);
+            graph.warmUp(() -> x.add_(x));
+            graph.record(() -> x.add_(x));
+            CudaGraph next = graph.continued();
+            graph.close();
+            next.warmUp(() -> x.add_(x));
+            var error = assertThrows(IllegalStateException.class, () -> next.record(() -> x.add_(x)));
+            assertEquals("the graph that this one continues is closed", error.getMessage());
+            assertEquals(0, CudaGraph.captureInProgress());
+            next.close();
+        }
+    }
+
+    @Test
     void wrongUseIsRefused() {
         assertThrows(IllegalArgumentException.class, () -> CudaGraph.on(Device.cpu()));
         var graph = CudaGraph.on(device);

@@ -224,8 +224,8 @@ public final class DistributedDataParallel implements AutoCloseable {
      * gradients are all ready, on this thread. The collective waits for the work that is queued on the current stream.
      * Does nothing if the strategy does not {@linkplain Strategy#overlaps overlap}.
      *
-     * @param ready parameters; those that this container does not average are ignored
-     * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
+     * @param ready parameters, each once in a step; those that this container does not average are ignored
+     * @throws IllegalStateException inside {@link #noSync}, after {@link #close}, or if a parameter was reported before
      */
     public void gradientsReady(List<Tensor> ready) {
         requireSynchronising("gradientsReady()");
@@ -235,6 +235,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         for (Tensor tensor : ready) {
             Integer parameter = indices.get(tensor.unsafeGetTensorImpl().address());
             if (parameter != null) {
+                requireFirstPass(parameter);
                 markReady(parameter);
             }
         }

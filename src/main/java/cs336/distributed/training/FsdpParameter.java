@@ -36,6 +36,7 @@ final class FsdpParameter implements AutoCloseable {
     private Tensor empty; // without rows, in the compute dtype: another dtype would replace autograd's leaf node
     private DType reduceDtype;
     private Tensor gradient; // of the whole parameter, not yet reduced; null if there is none
+    private boolean created; // whether this step has created the gradient of the master
     private boolean present; // whether a gradient has arrived since clearPresent()
 
     /**
@@ -249,7 +250,20 @@ final class FsdpParameter implements AutoCloseable {
             existing.add_(more);
         } else {
             master.mutable_grad().put(more);
+            created = true;
         }
+    }
+
+    /** Removes the gradient of a parameter that no rank has used, unless it is older than this step. */
+    void resetCreatedGradient() {
+        if (created) {
+            master.mutable_grad().reset();
+        }
+    }
+
+    /** Ends a step. */
+    void endStep() {
+        created = false;
     }
 
     /** Discards all gradients. */

@@ -20,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.UUID;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
@@ -34,6 +35,8 @@ final class FsdpState {
     private static final String PREFIX = "optimizer."; // as in Checkpoint
     private static final String KIND = "optimizer";
     private static final String RANKS = "ranks";
+    private static final String SAVE =
+            "save"; // metadata that only the files of one call of saveShards() have in common
 
     private final DeviceMesh mesh;
     private final ProcessGroup group; // of all ranks
@@ -136,9 +139,14 @@ final class FsdpState {
             parameters.forEach(
                     (name, parameter) -> shards.put(name, parameter.master().detach()));
             Map<String, String> texts = new LinkedHashMap<>(metadata);
-            if (texts.put(RANKS, String.valueOf(mesh.shards().size())) != null) {
-                throw new IllegalArgumentException("metadata must not contain the reserved name '" + RANKS + "'");
+            for (String reserved : List.of(RANKS, SAVE)) {
+                if (texts.containsKey(reserved)) {
+                    throw new IllegalArgumentException(
+                            "metadata must not contain the reserved name '" + reserved + "'");
+                }
             }
+            texts.put(RANKS, String.valueOf(mesh.shards().size()));
+            texts.put(SAVE, group.allGather(UUID.randomUUID().toString()).get(0));
             onAllRanks(() -> {
                 if (mesh.replica() == 0) {
                     Files.createDirectories(folder);
@@ -181,6 +189,7 @@ final class FsdpState {
         }
         metadata.remove(KIND);
         metadata.remove(RANKS);
+        metadata.remove(SAVE);
         return metadata;
     }
 
@@ -196,6 +205,11 @@ final class FsdpState {
         }
         for (int rank = 1; rank < Integer.parseInt(ranks); rank++) {
             files.add(Safetensors.open(file(source, rank)));
+            String save = files.get(rank).metadata().get(SAVE);
+            if (!Objects.equals(save, files.get(0).metadata().get(SAVE))) {
+                throw new IllegalArgumentException(file(source, rank) + " and " + file(source, 0)
+                        + " are of different saves; the last one did not complete");
+            }
         }
     }
 

@@ -228,8 +228,9 @@ final class FsdpUnit implements AutoCloseable {
      */
     private List<Tensor> inMasterDtype() {
         DType dtype = reducedParameters.get(0).masterDtype();
-        if (DType.of(reducedFlat) == dtype) {
-            return reducedShards;
+        if (DType.of(reducedFlat) == dtype
+                || reducedParameters.stream().anyMatch(parameter -> parameter.masterDtype() != dtype)) {
+            return reducedShards; // of several dtypes, each is cast by itself
         }
         Tensor flat =
                 torch.empty(Tensors.shape(reducedFlat), mesh.all().device().options(dtype), null);

@@ -26,6 +26,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 
@@ -109,6 +110,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private boolean isBackward; // whether the last use was in a backward pass
     private FsdpUnit reduceScattered; // the unit whose reduce-scatter is in progress; null if there is none
     private boolean synchronising = true;
+    private boolean forwardRecords = true; // whether the last forward pass began with gradients enabled
     private boolean isCatchingUp;
     private int peakUnits;
     private long peakBytes;
@@ -132,7 +134,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * those of the modules that {@link FsdpSettings} names are sharded. All ranks call it with the same constructor.
      *
      * @param constructor creates the module on the group's device; it may freeze parameters afterwards
-     * @throws IllegalArgumentException as the constructor of this class
+     * @throws IllegalArgumentException as the constructor of this class; but layers of different shapes end the
+     *     construction with the failure of a collective, which names the ranks
      */
     public static FullyShardedDataParallel construct(
             Supplier<? extends NnModule> constructor, ProcessGroup group, FsdpSettings settings) {
@@ -317,7 +320,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      *
      * @param folder a folder on a file system that all ranks share; created if it does not exist
      * @param optimizer an optimizer of {@link #namedParameters}
-     * @param metadata texts to store; the keys {@code optimizer} and {@code ranks} are reserved
+     * @param metadata texts to store; the keys {@code optimizer}, {@code ranks} and {@code save} are reserved
      * @throws IOException on every rank, if a file cannot be written
      */
     public void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
@@ -413,6 +416,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         units.stream().filter(unit -> unit.forwards > 0).forEach(FullyShardedDataParallel::endFailedForward);
         forwardUses.begin();
         isBackward = false;
+        forwardRecords = GradMode.is_enabled();
     }
 
     private static void endFailedForward(FsdpUnit unit) {
@@ -609,6 +613,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             }
         }
         if (!isBackward) {
+            if (!forwardRecords && forwardUses.expected().isEmpty()) {
+                forwardUses.begin(); // the last forward pass was an evaluation, so this step has none yet
+            }
             for (Use use : List.copyOf(forwardUses.expected())) {
                 use(use.unit(), false, false);
                 release(use.unit(), true);
@@ -645,8 +652,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         reductions.add(used.start(group, present));
         units.forEach(FsdpUnit::addReduced);
         reductions.forEach(PendingCollective::await);
-        used.unused(present)
-                .forEach(i -> trainable.get(i).master().mutable_grad().reset());
+        used.unused(present).forEach(i -> trainable.get(i).resetCreatedGradient());
+        trainable.forEach(FsdpParameter::endStep);
     }
 
     /**

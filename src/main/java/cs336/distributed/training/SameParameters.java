@@ -28,6 +28,11 @@ final class SameParameters {
             descriptions.add(name + " " + DType.of(parameter) + Arrays.toString(Tensors.shape(parameter))
                     + (parameter.requires_grad() ? "" : " frozen"));
         });
+        require(group, descriptions);
+    }
+
+    /** Compares the descriptions of the parameters of all ranks. All ranks must call it. */
+    static void require(ProcessGroup group, ArrayList<String> descriptions) {
         List<ArrayList<String>> all = group.allGather(descriptions);
         for (int rank = 1; rank < all.size(); rank++) {
             List<String> first = all.get(0);

@@ -53,7 +53,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private final List<ShardedGroup> shardedGroups = new ArrayList<>();
     private final ShardedState state;
     private NnModule model; // whose forward pass waits for its parameters; null if step() waits
-    private boolean gradientsAreAssigned;
+    private boolean gradientsAreClipped;
     private boolean closed;
 
     /**
@@ -290,15 +290,17 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     private void assignGradients() {
-        if (!gradientsAreAssigned) {
-            shardedGroups.forEach(sharded -> sharded.shards.assignGradients());
-            gradientsAreAssigned = true;
+        if (!gradientsAreClipped) {
+            shardedGroups.forEach(sharded -> {
+                sharded.shards.clearGradients();
+                sharded.shards.assignGradients();
+            });
         }
     }
 
     private void clearGradients() {
         shardedGroups.forEach(sharded -> sharded.shards.clearGradients());
-        gradientsAreAssigned = false;
+        gradientsAreClipped = false;
     }
 
     /** All-reduces the flag: after a reduce-scatter, an overflow is visible on the rank that owns the gradient only. */
@@ -363,6 +365,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
                 var noGrad = NoGrad.open()) {
             Tensor norm = gradientNorm();
             GradientClipping.clip(localShards(), norm, maxNorm);
+            gradientsAreClipped = true;
             return scope.escape(norm);
         }
     }

@@ -482,6 +482,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             model.backward(1, model.a);
             ddp.finishGradientSynchronization();
             Branches.requireGradient(model.a, 1, "a afterwards");
+            List<Tensor> parameters = model.parameters();
+            requireRejected(
+                    () -> ddp.gradientsReady(List.of(parameters.get(0), parameters.get(0))),
+                    "before finishGradientSynchronization()");
+            ddp.finishGradientSynchronization();
         }
     }
 

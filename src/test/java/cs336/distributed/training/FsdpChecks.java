@@ -36,8 +36,10 @@ import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -129,6 +131,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("clipping uses the norm of all shards", this::clipping);
         each("ranks agree on a gradient overflow", this::overflow);
         each("parameters without gradient on any rank have none", this::unused);
+        each("parameters without gradient on any rank keep an older one", this::unusedLater);
+        each("gradients of several dtypes", this::severalDtypes);
         each("units are recomputed in the backward pass", this::recomputation);
         each("training continues after failed passes", this::failedPasses);
         each("construction shards each parameter at once", this::construction);
@@ -627,6 +631,63 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         }
     }
 
+    /** Two synchronized backward passes without zeroGrad() between them; the second one uses only one of two layers. */
+    private void unusedLater() {
+        Torch.seed(seed);
+        try (var model = new Towers(device);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            for (boolean useB : new boolean[] {true, false}) {
+                model.useB = useB;
+                fsdp.forward(torch.ones(new long[] {1, 3}, device.options(FP64)))
+                        .sum()
+                        .backward();
+                fsdp.finishGradientSynchronization();
+            }
+            fsdp.namedParameters().forEach((name, shard) -> {
+                Tensor expected = torch.full(Tensors.shape(shard), new Scalar(name.startsWith("a") ? 2 : 1));
+                require(shard.grad().defined(), "the gradient of " + name + " is lost");
+                requireClose(expected.to(FP64.scalarType()), shard.grad(), 0, EXACT, "gradient of " + name);
+            });
+        }
+    }
+
+    /** The sum of two linear layers of different dtypes. */
+    private static final class TwoDtypes extends NnModule {
+        private final Linear narrow;
+        private final Linear wide;
+
+        TwoDtypes(Device device) {
+            narrow = child("narrow", new Linear(4, 4, device, DType.BFLOAT16));
+            wide = child("wide", new Linear(4, 4, device, DType.FLOAT32));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return narrow.forward(x).add(wide.forward(x));
+        }
+    }
+
+    private void severalDtypes() {
+        FsdpSettings oneUnit = STANDARD.withUnits(TwoDtypes.class::isInstance)
+                .withComputeDtype(DType.FLOAT32)
+                .withReduceDtype(DType.FLOAT32);
+        try (var model = new TwoDtypes(device);
+                var fsdp = new FullyShardedDataParallel(model, group, oneUnit)) {
+            double x = 1.001; // no bf16 number
+            Backward.of(fsdp.forward(torch.full(new long[] {1, 4}, new Scalar(x), device.options(DType.FLOAT32)))
+                            .sum())
+                    .run();
+            fsdp.finishGradientSynchronization();
+            fsdp.namedParameters().forEach((name, shard) -> {
+                require(DType.of(shard.grad()) == DType.of(shard), name + " has a gradient of another dtype");
+                double tolerance = name.startsWith("wide") ? 1e-6 : 0x1p-8;
+                for (double element : Tensors.toDoubles(shard.grad())) {
+                    require(Math.abs(element - x) < tolerance, "gradient of " + name + " is " + element);
+                }
+            });
+        }
+    }
+
     /** Keeps only the input of a module and runs its forward pass again in the backward pass. */
     private static final class Recomputed extends AutogradFunction {
         private final List<NnModule> modules;
@@ -870,9 +931,14 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 var model = transformer(ModelEdition.SPRING_2025, 2, seed);
                 var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
             Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
-            for (int step = 0; step < 4; step++) {
+            for (int step = 0; step < 6; step++) {
                 Batches.Batch batch = batches.next();
                 boolean without = step % 2 == 1;
+                if (step > 2) { // an evaluation on all ranks
+                    try (var noGrad = NoGrad.open()) {
+                        fsdp.forward(batch.inputs());
+                    }
+                }
                 if (!without || group.rank() == 0) {
                     backward(fsdp, batch);
                 }
@@ -1014,7 +1080,41 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(() -> load(fsdp, saved, adam), "head.weight");
             requireRejected(() -> load(fsdp, missing, adam), group.size() == 1 ? "missing" : "");
         }
+        incompleteSave(saved.resolve("incomplete"));
         damagedCheckpoint(saved.resolveSibling(group.size() + ".safetensors"), saved.resolve("damaged.safetensors"));
+    }
+
+    /** Files of which that of the first rank is older, as after a second save that could not replace it. */
+    private void incompleteSave(Path mixed) throws IOException {
+        if (group.size() == 1) {
+            return;
+        }
+        Path first = mixed.resolve("rank-0.safetensors");
+        Path older = mixed.resolve("older");
+        try (var model = course(seed, 9, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            fsdp.saveShards(mixed, adam, Map.of("step", "1"));
+            if (group.rank() == 0) {
+                Files.copy(first, older, StandardCopyOption.REPLACE_EXISTING);
+            }
+            fsdp.saveShards(mixed, adam, Map.of("step", "2"));
+            if (group.rank() == 0) {
+                Files.move(older, first, StandardCopyOption.REPLACE_EXISTING);
+            }
+            group.barrier();
+            requireRejected(() -> load(fsdp, mixed, adam), "are of different saves; the last one did not complete");
+            requireRejected(() -> saveShards(fsdp, mixed, adam, Map.of("save", "1")), "the reserved name 'save'");
+        }
+    }
+
+    private static void saveShards(
+            FullyShardedDataParallel fsdp, Path folder, Optimizer optimizer, Map<String, String> metadata) {
+        try {
+            fsdp.saveShards(folder, optimizer, metadata);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     private void damagedCheckpoint(Path intact, Path damaged) throws IOException {
@@ -1089,6 +1189,17 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                         () -> new FullyShardedDataParallel(other, group, STANDARD),
                         "all ranks must have the same model");
             }
+            requireRejected(
+                    () -> FullyShardedDataParallel.construct(this::frozenOnOneRank, group, STANDARD),
+                    "all ranks must have the same model");
         }
+    }
+
+    private NnModule frozenOnOneRank() {
+        CourseModel model = course(seed, 9, 10, device, FP64);
+        if (group.rank() == 1) {
+            model.parameters().get(0).set_requires_grad(false);
+        }
+        return model;
     }
 }

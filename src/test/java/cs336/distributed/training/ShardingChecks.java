@@ -85,6 +85,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("layers can be unfrozen during training", ShardingChecks::unfreezing);
         CHECKS.put("a parameter group that one rank cannot add changes nothing", ShardingChecks::failingAdd);
         CHECKS.put("trainable-rate schedule and global-norm clipping", ShardingChecks::scheduleAndClipping);
+        CHECKS.put("a norm is that of the present gradients", ShardingChecks::skippedStep);
         CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
         CHECKS.put("parameters without gradients do not change", ShardingChecks::withoutGradient);
         CHECKS.put("one checkpoint file for all shards", ShardingChecks::checkpoints);
@@ -496,6 +497,26 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                                 .mapToLong(Tensor::nbytes)
                                 .sum(),
                         Arrays.stream(shards.shardBytes()).sum());
+            }
+        }
+    }
+
+    /** A step is skipped, because its norm is not finite; the model's gradients are discarded. */
+    private static void skippedStep(ProcessGroup group, ShardingTask task) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, false);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                backward(task.seed, model);
+                model.parameters().forEach(parameter -> {
+                    if (parameter.grad().defined()) {
+                        parameter.grad().fill_(new Scalar(Double.NaN));
+                    }
+                });
+                assertTrue(Double.isNaN(shards.gradientNorm().item_double()));
+                model.zeroGrad();
+                backward(task.seed, model);
+                double norm = GradientClipping.norm(model.parameters()).item_double();
+                assertEquals(norm, shards.gradientNorm().item_double(), 1e-6 * norm);
             }
         }
     }
