@@ -39,15 +39,13 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     private final Interpreter forward;
     private final Interpreter backward;
     private final int outputs;
-    private final List<Boolean> isTrainable; // by input, then by parameter
     private final List<Layout> gradOutputs; // of the outputs that exist; null for one without a gradient
     private final Device device;
 
     private DifferentiableProgram(
-            Program joint, Partition parts, int outputs, Tensor[] inputs, List<Layout> gradOutputs, Device device) {
+            Program joint, Partition parts, int outputs, List<Layout> gradOutputs, Device device) {
         this.joint = joint;
         this.outputs = outputs;
-        isTrainable = Arrays.stream(inputs).map(Tensor::requires_grad).toList();
         this.gradOutputs = gradOutputs;
         this.device = device;
         this.parts = parts;
@@ -103,12 +101,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                     : FusionPasses.simplify(joint);
             Optional<DifferentiableProgram> program = Partition.of(prepared, inputs.length, plain.length)
                     .map(parts -> new DifferentiableProgram(
-                            joint,
-                            device.isCuda() ? parts.fused(device) : parts,
-                            plain.length,
-                            inputs,
-                            gradOutputs,
-                            device));
+                            joint, device.isCuda() ? parts.fused(device) : parts, plain.length, gradOutputs, device));
             if (program.isPresent()) {
                 Arrays.stream(results.getAndSet(null)).filter(Objects::nonNull).forEach(Tensor::close);
             }
@@ -143,11 +136,9 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                     gradOutputs.add(given[inputs.length + gradOutputs.size()]);
                 }
             }
-            Tensor[] wanted =
-                    Arrays.stream(leaves).filter(Tensor::requires_grad).toArray(Tensor[]::new);
             Tensor[] gradients = Backward.of(differentiable.toArray(new Tensor[0]))
                     .with(gradOutputs.toArray(new Tensor[0]))
-                    .gradients(wanted);
+                    .gradientsWhereRequired(leaves);
             List<Tensor> all = new ArrayList<>();
             for (Tensor result : results) {
                 all.add(result == null ? null : result.detach());
@@ -214,13 +205,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                 }
             }
         }
-        Tensor[] gradients = backward.run(inputs.toArray(new Tensor[0]));
-        Tensor[] ofAll = new Tensor[isTrainable.size()];
-        int next = 0;
-        for (int i = 0; i < ofAll.length; i++) {
-            ofAll[i] = isTrainable.get(i) ? gradients[next++] : null;
-        }
-        return ofAll;
+        return backward.run(inputs.toArray(new Tensor[0]));
     }
 
     /** Returns saved value i, which is in the memory of an output. */

@@ -11,8 +11,10 @@ import cs336.torch.Backward;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /** The forward and backward pass of a training step, operator by operator. */
@@ -79,16 +81,10 @@ final class StepPasses {
     Tensor[] lossAndGradients(Tensor... batch) {
         try (var scope = MemoryScope.open()) {
             Tensor loss = loss(batch[0], batch[1]);
-            Tensor[] trainable =
-                    parameters.stream().filter(Tensor::requires_grad).toArray(Tensor[]::new);
-            Tensor[] gradients = Backward.of(scaler.scale(loss)).gradients(trainable);
-            Tensor[] results = new Tensor[1 + parameters.size()];
-            results[0] = loss.detach();
-            int next = 0;
-            for (int i = 0; i < parameters.size(); i++) {
-                results[i + 1] = parameters.get(i).requires_grad() ? gradients[next++] : null;
-            }
-            return scope.escapeAll(results);
+            Tensor[] gradients =
+                    Backward.of(scaler.scale(loss)).gradientsWhereRequired(parameters.toArray(new Tensor[0]));
+            return scope.escapeAll(Stream.concat(Stream.of(loss.detach()), Arrays.stream(gradients))
+                    .toArray(Tensor[]::new));
         }
     }
 

@@ -1,5 +1,7 @@
 package cs336.torch;
 
+import java.util.Arrays;
+import java.util.Iterator;
 import org.bytedeco.pytorch.BoolOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -119,6 +121,15 @@ public final class Backward {
         } catch (RuntimeException e) {
             throw origin(e);
         }
+    }
+
+    /** Returns {@link #gradients}, with null for a tensor that requires no gradient. */
+    public Tensor[] gradientsWhereRequired(Tensor... inputs) {
+        Tensor[] required = Arrays.stream(inputs).filter(Tensor::requires_grad).toArray(Tensor[]::new);
+        Iterator<Tensor> found = Arrays.asList(gradients(required)).iterator();
+        return Arrays.stream(inputs)
+                .map(input -> input.requires_grad() ? found.next() : null)
+                .toArray(Tensor[]::new);
     }
 
     private TensorVector gradOutputVector() {

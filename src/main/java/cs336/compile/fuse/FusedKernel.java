@@ -109,26 +109,18 @@ final class FusedKernel implements Operator {
         for (int i = 0; i < in.length; i++) {
             arguments.add(aligned(inputs.get(i), in[i]));
         }
-        List<Tensor> partials = new ArrayList<>();
         for (DType dtype : kernel.partials()) {
-            Layout layout = Layout.contiguous(dtype, kernel.parts(), group.columns());
-            partials.add(layout.empty(device));
+            arguments.add(
+                    Layout.contiguous(dtype, kernel.parts(), group.columns()).empty(device));
         }
-        List<Object> sums = new ArrayList<>(partials);
-        kernel.sums().forEach(i -> sums.add(out[i]));
-        arguments.addAll(partials);
-        for (int i = 0; i < out.length; i++) {
-            if (!kernel.sums().contains(i)) {
-                arguments.add(out[i]);
-            }
-        }
+        arguments.addAll(Arrays.asList(out));
+        Object[] all = arguments.toArray();
         var grid = new GridDim(Math.toIntExact(kernel.gridX()), kernel.gridY());
-        module.kernel(KERNEL)
-                .launch(grid, new BlockDim(kernel.blockThreads()), kernel.sharedBytes(), arguments.toArray());
-        if (!partials.isEmpty()) {
+        module.kernel(KERNEL).launch(grid, new BlockDim(kernel.blockThreads()), kernel.sharedBytes(), all);
+        if (!kernel.partials().isEmpty()) {
             long tiles = (group.columns() + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
             module.kernel(FINISH)
-                    .launch(new GridDim(Math.toIntExact(tiles)), new BlockDim(KernelTile.MAX_BLOCK), 0, sums.toArray());
+                    .launch(new GridDim(Math.toIntExact(tiles)), new BlockDim(KernelTile.MAX_BLOCK), 0, all);
         }
     }
 

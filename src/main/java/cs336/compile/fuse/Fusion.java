@@ -13,7 +13,6 @@ import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.PriorityQueue;
 import java.util.Set;
 import java.util.function.UnaryOperator;
 
@@ -49,10 +48,6 @@ final class Fusion {
             this.group = group;
             this.operation = operation;
             this.position = position;
-        }
-
-        List<Operation> operations() {
-            return group == null ? List.of(operation) : group.members();
         }
     }
 
@@ -285,9 +280,9 @@ final class Fusion {
     private boolean isIndex(ProgramValue value) {
         Node producer = producers.get(value);
         return producer != null
-                && producer.operations().stream()
-                        .anyMatch(operation -> operation.creates().contains(value)
-                                && operation.reads().isEmpty());
+                && (producer.group == null ? producer.operation : producer.group.member(value))
+                        .reads()
+                        .isEmpty();
     }
 
     /** Returns the bytes that a kernel does not move if it recomputes a value: the load, and its part of the store. */
@@ -340,33 +335,23 @@ final class Fusion {
     /** Returns the operations in an order in which each runs after its inputs, otherwise in that of the program. */
     private List<Operation> scheduled() {
         foldConcatenations();
-        Map<Node, Integer> waitsFor = new HashMap<>(); // a number of nodes
-        Map<Node, List<Node>> unblocks = new HashMap<>();
-        for (Node node : nodes) {
-            waitsFor.put(node, node.before.size());
-            node.before.forEach(other ->
-                    unblocks.computeIfAbsent(other, n -> new ArrayList<>()).add(node));
-        }
-        var ready = new PriorityQueue<Node>((a, b) -> a.position - b.position);
-        nodes.stream().filter(node -> node.before.isEmpty()).forEach(ready::add);
+        List<Node> open = new ArrayList<>(nodes);
+        open.sort(Comparator.comparing(node -> node.position));
+        Set<Node> done = new HashSet<>();
         List<Operation> operations = new ArrayList<>();
-        int done = 0;
-        while (!ready.isEmpty()) {
-            Node node = ready.remove();
-            done++;
+        while (!open.isEmpty()) {
+            Node node = open.stream()
+                    .filter(waiting -> done.containsAll(waiting.before))
+                    .findFirst()
+                    .orElseThrow(
+                            () -> new IllegalStateException("groups of the program depend on each other in a cycle"));
+            open.remove(node);
+            done.add(node);
             if (node.group != null) {
                 operations.addAll(fused(node));
             } else if (!folded.contains(node.operation)) {
                 operations.add(node.operation);
             }
-            for (Node next : unblocks.getOrDefault(node, List.of())) {
-                if (waitsFor.merge(next, -1, Integer::sum) == 0) {
-                    ready.add(next);
-                }
-            }
-        }
-        if (done != nodes.size()) {
-            throw new IllegalStateException("groups of the program depend on each other in a cycle");
         }
         return operations;
     }

@@ -4,6 +4,7 @@ import cs336.compile.fuse.Access.Digit;
 import cs336.compile.fuse.ReductionOperator.ReductionKind;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
+import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -151,15 +152,9 @@ final class FusionGroup {
 
     /** Removes members that none of these values depends on. */
     void removeUnused(List<ProgramValue> values) {
-        Set<ProgramValue> needed = new HashSet<>(values);
-        for (int i = members.size() - 1; i >= 0; i--) {
-            Operation member = members.get(i);
-            if (needed.contains(member.output())) {
-                member.reads().forEach(view -> needed.add(view.value()));
-            } else {
-                members.remove(i);
-            }
-        }
+        List<View> results = values.stream().map(View::new).toList();
+        members.retainAll(Simplification.withoutDeadOperations(new Program(List.of(), Map.of(), members, results, 0))
+                .operations());
     }
 
     /** Lets the kernel store members as the operands of a concatenation if it can. */

@@ -14,6 +14,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -38,17 +39,9 @@ final class KernelEmitter {
      * @param sharedBytes dynamic shared memory per block
      * @param parts the number of partial sums per column
      * @param partials dtypes of the tensors [parts, columns] of partial sums, which the second kernel adds up
-     * @param sums the indices of the outputs that the second kernel computes
      */
     record EmittedKernel(
-            String source,
-            int blockThreads,
-            long gridX,
-            int gridY,
-            int sharedBytes,
-            int parts,
-            List<DType> partials,
-            List<Integer> sums) {}
+            String source, int blockThreads, long gridX, int gridY, int sharedBytes, int parts, List<DType> partials) {}
 
     static final int ACCESS_BYTES = 16;
     private static final int MAX_SHARED_BYTES = 160 * 1024; // of a block, on GPUs from sm_80 on
@@ -112,9 +105,7 @@ final class KernelEmitter {
     /** Returns the emitted kernel with its grid. */
     private EmittedKernel kernel(int blockThreads, long gridX, int gridY, int sharedBytes) {
         List<DType> partials = sums.stream().map(PointwiseOperator::computeType).toList();
-        List<Integer> ofSums = sums.stream().map(this::output).toList();
-        return new EmittedKernel(
-                text.toString(), blockThreads, gridX, gridY, sharedBytes, tile.parts(), partials, ofSums);
+        return new EmittedKernel(text.toString(), blockThreads, gridX, gridY, sharedBytes, tile.parts(), partials);
     }
 
     // ---- kernels
@@ -301,7 +292,7 @@ final class KernelEmitter {
         }
         line("");
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
-        line(FusedKernel.FINISH + "(" + finishParameters() + ") {");
+        line(FusedKernel.FINISH + "(" + parameters() + ") {");
         line("    const long long column = (long long)blockIdx.x * TILE + threadIdx.x % TILE;");
         line("    const int slot = threadIdx.x / TILE;");
         for (Operation member : sums) {
@@ -379,12 +370,8 @@ final class KernelEmitter {
         emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));
     }
 
-    private interface ChunkBody {
-        void emit(String indent);
-    }
-
     /** Emits a loop over the accesses of a thread to its row. */
-    private void emitChunks(String indent, ChunkBody body) {
+    private void emitChunks(String indent, Consumer<String> body) {
         int start = text.length();
         if (!group.hasReduction()) {
             line(indent + "{");
@@ -399,7 +386,7 @@ final class KernelEmitter {
             }
         }
         int empty = text.length();
-        body.emit(indent + "    ");
+        body.accept(indent + "    ");
         if (text.length() == empty) {
             text.setLength(start);
         } else {
@@ -598,33 +585,17 @@ final class KernelEmitter {
         return group.indexOf(member.output());
     }
 
-    /** Returns the parameters of the first kernel: inputs, partial sums, and outputs that are no sums. */
+    /** Returns the parameters of both kernels: inputs, partial sums and outputs. */
     private String parameters() {
         List<String> parameters = new ArrayList<>();
         for (int i = 0; i < inputs.size(); i++) {
             parameters.add("const " + CudaType.of(inputs.get(i).dtype()) + " *__restrict__ in" + i);
         }
-        sums.forEach(sum -> parameters.add(partialParameter(sum)));
+        sums.forEach(sum -> parameters.add(CudaType.ofComputation(sum) + " *__restrict__ partial" + id(sum)));
         for (int i = 0; i < outputs.size(); i++) {
-            if (group.level(outputs.get(i)) != Level.COLUMN) {
-                parameters.add(outputParameter(i));
-            }
+            parameters.add(CudaType.of(outputs.get(i).dtype()) + " *__restrict__ out" + i);
         }
         return String.join(", ", parameters);
-    }
-
-    /** Returns the parameters of the second kernel: partial sums, and the outputs that are sums. */
-    private String finishParameters() {
-        Stream<String> results = sums.stream().map(this::output).map(this::outputParameter);
-        return Stream.concat(sums.stream().map(this::partialParameter), results).collect(Collectors.joining(", "));
-    }
-
-    private String partialParameter(Operation sum) {
-        return CudaType.ofComputation(sum) + " *__restrict__ partial" + id(sum);
-    }
-
-    private String outputParameter(int i) {
-        return CudaType.of(outputs.get(i).dtype()) + " *__restrict__ out" + i;
     }
 
     private void line(String line) {

@@ -38,6 +38,7 @@ final class Lowering {
     private final Device device;
     private final List<Operation> operations = new ArrayList<>();
     private final Map<ProgramValue, ProgramValue> replacements = new HashMap<>();
+    private final Map<ProgramValue, Constant> numbers = new HashMap<>(); // values whose elements are all one number
     private final Set<ProgramValue> outside;
     private int size;
 
@@ -431,10 +432,18 @@ final class Lowering {
         long[] shape = out.shape();
         List<Argument> broadcast = new ArrayList<>();
         for (Argument argument : arguments) {
-            broadcast.add(
-                    argument instanceof View view
-                            ? new View(view.value(), view.layout().broadcastTo(shape))
-                            : argument);
+            if (argument instanceof View view) {
+                Constant number = numbers.get(view.value());
+                broadcast.add(
+                        number != null
+                                ? number
+                                : new View(view.value(), view.layout().broadcastTo(shape)));
+            } else {
+                broadcast.add(argument);
+            }
+        }
+        if (function == CAST && broadcast.get(0) instanceof Constant number && out.dtype() == DType.FLOAT32) {
+            numbers.put(out, number);
         }
         return operations.add(Operation.of(new PointwiseOperator(function, device), broadcast, out));
     }

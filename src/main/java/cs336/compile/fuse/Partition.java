@@ -84,18 +84,11 @@ public record Partition(Program forward, Program backward) {
                 return Optional.empty();
             }
             Set<ProgramValue> saved = minimumCut();
-            List<Operation> backward = new ArrayList<>();
-            Set<ProgramValue> needed = new HashSet<>();
-            gradients.stream().filter(Objects::nonNull).forEach(view -> needed.add(view.value()));
-            for (int i = joint.operations().size() - 1; i >= 0; i--) {
-                Operation operation = joint.operations().get(i);
-                boolean isNeeded = operation.creates().stream()
-                        .anyMatch(value -> needed.contains(value) && !saved.contains(value));
-                if (isNeeded) {
-                    backward.add(0, operation);
-                    operation.reads().forEach(view -> needed.add(view.value()));
-                }
-            }
+            Program fromSaved = new Program(List.copyOf(saved), Map.of(), joint.operations(), gradients, joint.size());
+            List<Operation> backward =
+                    Simplification.withoutDeadOperations(fromSaved).operations();
+            Set<ProgramValue> needed = fromSaved.returned();
+            backward.forEach(operation -> operation.reads().forEach(view -> needed.add(view.value())));
             List<ProgramValue> loaded = needed.stream()
                     .filter(value -> saved.contains(value)
                             || primals.contains(value)

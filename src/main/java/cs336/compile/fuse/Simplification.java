@@ -1,7 +1,6 @@
 package cs336.compile.fuse;
 
 import cs336.compile.program.Argument;
-import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
@@ -18,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.BiFunction;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
@@ -27,32 +27,7 @@ final class Simplification {
 
     /** Applies all passes. */
     static Program of(Program program) {
-        return withoutDeadOperations(withoutCommonSubexpressions(withFoldedCasts(withFoldedConstants(program))));
-    }
-
-    /** Replaces tensors whose elements are all one known number by the number. */
-    static Program withFoldedConstants(Program program) {
-        Map<ProgramValue, Constant> known = new HashMap<>();
-        List<Operation> operations = new ArrayList<>();
-        for (Operation operation : program.operations()) {
-            Operation folded = operation;
-            if (operation.operator() instanceof PointwiseOperator pointwise) {
-                List<Argument> arguments = new ArrayList<>();
-                for (Argument argument : operation.arguments()) {
-                    Constant number = argument instanceof View view ? known.get(view.value()) : null;
-                    arguments.add(number == null ? argument : number);
-                }
-                folded = operation.withArguments(arguments);
-                boolean isNumber =
-                        pointwise.function() == PointwiseFunction.CAST && arguments.get(0) instanceof Constant;
-                ProgramValue out = operation.output();
-                if (isNumber && out.dtype() == DType.FLOAT32) {
-                    known.put(out, (Constant) arguments.get(0));
-                }
-            }
-            operations.add(folded);
-        }
-        return program.withOperations(operations);
+        return withoutDeadOperations(withoutCommonSubexpressions(withFoldedCasts(program)));
     }
 
     /**
@@ -127,8 +102,9 @@ final class Simplification {
         List<Operation> operations = new ArrayList<>();
         for (int i = program.operations().size() - 1; i >= 0; i--) {
             Operation operation = program.operations().get(i);
-            boolean isNeeded = operation.creates().stream().anyMatch(needed::contains)
-                    || operation.overwrites().stream().anyMatch(value -> outside.contains(value.root()));
+            boolean isNeeded =
+                    operation.creates().stream().anyMatch(value -> needed.contains(value) && !outside.contains(value))
+                            || operation.overwrites().stream().anyMatch(value -> outside.contains(value.root()));
             if (isNeeded) {
                 operations.add(0, operation);
                 operation.reads().forEach(view -> needed.add(view.value()));
@@ -200,20 +176,20 @@ final class Simplification {
                 : null;
     }
 
-    private interface ViewReplacement {
-        /** @param operation the reader, or null for an output of the program */
-        View replace(Operation operation, View view);
-    }
-
-    /** Returns the program with its views replaced, and calls the visitor after each operation. */
-    private static Program rewritten(Program program, Consumer<Operation> visitor, ViewReplacement replacement) {
+    /**
+     * Returns the program with its views replaced, and calls the visitor after each operation.
+     *
+     * @param replacement a function of the reader, null for an output of the program, and of the view
+     */
+    private static Program rewritten(
+            Program program, Consumer<Operation> visitor, BiFunction<Operation, View, View> replacement) {
         List<Operation> operations = new ArrayList<>();
         for (Operation operation : program.operations()) {
-            Operation changed = operation.withViews(view -> replacement.replace(operation, view));
+            Operation changed = operation.withViews(view -> replacement.apply(operation, view));
             operations.add(changed);
             visitor.accept(changed);
         }
-        return program.withOperations(operations).withOutputs(view -> replacement.replace(null, view));
+        return program.withOperations(operations).withOutputs(view -> replacement.apply(null, view));
     }
 
     /** Returns the values that a later value replaces in their storage, and the later values. */

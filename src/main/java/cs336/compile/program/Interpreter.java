@@ -280,21 +280,14 @@ public final class Interpreter {
         }
         boolean fromComplex = have.dtype() == DType.COMPLEX64;
         boolean toComplex = want.dtype() == DType.COMPLEX64;
-        if (fromComplex && toComplex) {
-            Tensor strided = want.withOffset(tensor.storage_offset() + want.offset() - have.offset())
-                    .view(tensor);
-            return want.conjugated() == have.conjugated() ? strided : strided.conj();
-        }
-        // The offset counts elements of the view's dtype.
-        long start = fromComplex
-                ? COMPLEX * (tensor.storage_offset() - have.offset())
-                : tensor.storage_offset() - have.offset();
-        Tensor reals = fromComplex ? torch.view_as_real(tensor) : tensor;
+        Tensor reals = fromComplex ? torch.view_as_real(have.conjugated() ? tensor.conj() : tensor) : tensor;
+        Layout ofReals = toComplex ? want.asReal() : want;
+        long moved = reals.storage_offset() - (fromComplex ? COMPLEX : 1) * have.offset();
+        Tensor read = ofReals.withOffset(moved + ofReals.offset()).view(reals);
         if (!toComplex) {
-            return want.withOffset(start + want.offset()).view(reals);
+            return read;
         }
-        Tensor complex = torch.view_as_complex(
-                want.asReal().withOffset(start + COMPLEX * want.offset()).view(reals));
+        Tensor complex = torch.view_as_complex(read);
         return want.conjugated() ? complex.conj() : complex;
     }
 }

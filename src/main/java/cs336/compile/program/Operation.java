@@ -71,11 +71,6 @@ public record Operation(
                 + creates().stream().mapToLong(value -> value.layout().bytes()).sum();
     }
 
-    /** Returns this operation with other arguments. */
-    public Operation withArguments(List<Argument> others) {
-        return new Operation(operator, others, outputs, overwrites, keys);
-    }
-
     /** Returns this operation with each of its views replaced by the function's result for the view. */
     public Operation withViews(UnaryOperator<View> change) {
         List<Argument> changed = new ArrayList<>();
@@ -88,7 +83,7 @@ public record Operation(
                 changed.add(argument);
             }
         }
-        return withArguments(Collections.unmodifiableList(changed));
+        return new Operation(operator, Collections.unmodifiableList(changed), outputs, overwrites, keys);
     }
 
     /** Returns this operation with other values in the storages that it writes to. */

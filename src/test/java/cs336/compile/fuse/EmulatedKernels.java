@@ -115,17 +115,15 @@ final class EmulatedKernels {
         for (int i = 0; i < run.inputs.size(); i++) {
             arguments.add(gpu.input(type(run.kernel.inputs().get(i)), run.inputs.get(i)));
         }
-        List<String> sums = new ArrayList<>();
         for (DType dtype : form.partials()) {
             long bytes = form.parts() * run.kernel.group().columns() * dtype.bytes();
-            sums.add(gpu.tensor(CudaType.of(dtype), bytes));
+            arguments.add(gpu.tensor(CudaType.of(dtype), bytes));
         }
-        arguments.addAll(sums);
         List<String> outputs = new ArrayList<>();
         for (int i = 0; i < run.expected.size(); i++) {
             outputs.add(gpu.tensor(type(run.kernel.outputs().get(i)), run.expected.get(i).length));
-            (form.sums().contains(i) ? sums : arguments).add(outputs.get(i));
         }
+        arguments.addAll(outputs);
         gpu.launch(
                 namespace + "::" + FusedKernel.KERNEL,
                 form.gridX(),
@@ -135,7 +133,7 @@ final class EmulatedKernels {
                 arguments);
         if (!form.partials().isEmpty()) {
             long tiles = (run.kernel.group().columns() + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
-            gpu.launch(namespace + "::" + FusedKernel.FINISH, tiles, 1, KernelTile.MAX_BLOCK, 0, sums);
+            gpu.launch(namespace + "::" + FusedKernel.FINISH, tiles, 1, KernelTile.MAX_BLOCK, 0, arguments);
         }
         for (int i = 0; i < outputs.size(); i++) {
             gpu.output(outputs.get(i), run.expected.get(i).length);
