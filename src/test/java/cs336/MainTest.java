@@ -211,6 +211,36 @@ class MainTest {
         assertEquals("", err.toString());
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "accounting --simulate ..,  --simulate",
+        "fsdp --predict ..,         --predict",
+        "ddp --predict-buckets ..,  --predict-buckets",
+    })
+    void aMachineMustBeTheNameOfAFolder(String command, String option) {
+        assertEquals(2, run(command.split(" ")));
+        assertEquals("cs336: " + option + " must be letters, digits, '.', '_' and '-', not '..'", firstError());
+    }
+
+    @Test
+    void inputsThatCannotBeAnyAreRefused() {
+        for (String input : new String[] {"README.md", ""}) {
+            err.getBuffer().setLength(0);
+            assertEquals(2, run("measurements", "--input", input));
+            assertEquals("cs336: --input must be a folder, not '" + input + "'", firstError());
+        }
+        err.getBuffer().setLength(0);
+        assertEquals(1, run("overlap", ""));
+        assertEquals("cs336: the name of a file must not be empty", firstError());
+        err.getBuffer().setLength(0);
+        assertEquals(2, run("overlap", "data/measurements/h200-x4/ddp/naive-rank0.json.gz", "--levels", "3"));
+        assertEquals("cs336: --levels has no effect without --figure", firstError());
+    }
+
+    private String firstError() {
+        return err.toString().lines().findFirst().orElse("");
+    }
+
     @Test
     void aTextFileThatIsNotUtf8OrIsAFolderIsNamed() throws IOException {
         Path binary = Files.write(folder.resolve("binary"), new byte[] {'a', '\n', 'b', '\n', -1});

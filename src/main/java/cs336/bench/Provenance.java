@@ -40,7 +40,7 @@ public record Provenance(
     }
 
     /** @throws IllegalArgumentException if the value of the named argument is not a valid folder name of a machine */
-    static void requireName(String argument, String machine) {
+    public static void requireName(String argument, String machine) {
         if (!machine.matches("[A-Za-z0-9][A-Za-z0-9._-]*")) {
             throw new IllegalArgumentException(
                     argument + " must be letters, digits, '.', '_' and '-', not '" + machine + "'");

@@ -45,11 +45,14 @@ public final class WholeFile {
     }
 
     /**
-     * Checks that a path is not a folder, because the error of a read does not name it.
+     * Checks that a path is neither empty nor a folder, because the error of a read does not name it.
      *
-     * @throws IOException if it is a folder
+     * @throws IOException if it is one of them
      */
     public static void requireFile(Path file) throws IOException {
+        if (file.toString().isEmpty()) {
+            throw new IOException("the name of a file must not be empty");
+        }
         if (Files.isDirectory(file)) {
             throw new IOException(file + " is a folder, not a file");
         }

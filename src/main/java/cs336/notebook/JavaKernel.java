@@ -1,5 +1,6 @@
 package cs336.notebook;
 
+import com.google.gson.JsonParseException;
 import cs336.bench.Project;
 import cs336.compile.trace.SourceLine;
 import cs336.notebook.widgets.WidgetComms;
@@ -28,6 +29,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import org.zeromq.ZMQException;
+import zmq.ZError;
 
 /**
  * A Jupyter kernel for Java.
@@ -133,7 +136,10 @@ public final class JavaKernel extends BaseKernel {
         try {
             connection.connect();
         } catch (RuntimeException e) { // a port is in use, or an address is not of this machine
-            log.println("the kernel cannot listen at the ports in " + args[0] + ": " + e.getMessage());
+            String reason = e instanceof ZMQException failure && failure.getErrorCode() == ZError.EADDRINUSE
+                    ? "a port is in use"
+                    : e.getMessage();
+            log.println("the kernel cannot listen at the ports in " + args[0] + ": " + reason);
             haltAfter(END_MS, 1);
             System.exit(1);
         }
@@ -161,6 +167,8 @@ public final class JavaKernel extends BaseKernel {
                 throw new IllegalArgumentException("ip or transport is missing");
             }
             return new ClientConnection(properties);
+        } catch (JsonParseException e) {
+            throw new IllegalArgumentException(file + " is not a connection file of Jupyter: it is no JSON object", e);
         } catch (IOException | GeneralSecurityException | RuntimeException e) {
             throw new IllegalArgumentException(file + " is not a connection file of Jupyter: " + e.getMessage(), e);
         }
@@ -169,7 +177,10 @@ public final class JavaKernel extends BaseKernel {
     /** Creates a connection; if that fails, prints the reason and ends the process with exit code 2. */
     private static ClientConnection checkedConnection(String... args) {
         try {
-            if (args.length != 1 || !Files.isRegularFile(Path.of(args[0]))) {
+            if (args.length == 1 && !args[0].startsWith("-") && !Files.isRegularFile(Path.of(args[0]))) {
+                throw new IllegalArgumentException("there is no connection file '" + args[0] + "'");
+            }
+            if (args.length != 1 || args[0].startsWith("-")) {
                 throw new IllegalArgumentException(
                         "usage: JavaKernel CONNECTION_FILE (Jupyter starts the kernel; see jupyter/kernels/cs336)");
             }

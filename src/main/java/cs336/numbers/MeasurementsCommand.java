@@ -4,6 +4,7 @@ import cs336.bench.AlignedText;
 import cs336.bench.LabCommand;
 import cs336.bench.Project;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import picocli.CommandLine.Command;
@@ -32,6 +33,12 @@ public final class MeasurementsCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException {
+        checked(() -> {
+            if (!Files.isDirectory(input) || input.toString().isEmpty()) {
+                throw new IllegalArgumentException("--input must be a folder, not '" + input + "'");
+            }
+            return null;
+        });
         List<MeasuredCommit> commits = MeasuredCommit.list(Project.path(""), input).stream()
                 .filter(each -> !stale || !each.change().isEmpty())
                 .toList();

@@ -58,6 +58,8 @@ public final class OverlapCommand extends LabCommand {
             ArgumentCheck.atLeast("--levels", 0, levels);
             if (folder != null) {
                 ArgumentCheck.writableFolder("--figure", folder);
+            } else if (spec.commandLine().getParseResult().hasMatchedOption("--levels")) {
+                throw new IllegalArgumentException("--levels has no effect without --figure");
             }
             Map<String, Trace> traces = read();
             OverlapTable table = OverlapTable.of(traces);

@@ -4,6 +4,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
+import cs336.bench.Provenance;
 import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.torch.DType;
@@ -132,6 +133,9 @@ public final class AccountingCommand extends LabCommand {
                 requireOnly(answers ? "with --answers" : "with --simulate", "--answers", "--simulate", "--output");
             }
             ArgumentCheck.notEmpty("--output", output);
+            if (simulated != null) {
+                Provenance.requireName("--simulate", simulated);
+            }
             MeasurementQuery measured = simulated == null ? null : MeasurementQuery.of(output.resolve(simulated));
             if (answers || simulated != null) {
                 ArgumentCheck.writableFolder("--output", output);

@@ -61,8 +61,9 @@ public final class SiteCommand extends LabCommand {
             throw new IllegalArgumentException(
                     "--notebooks must be a folder with executed notebooks, not '" + notebooks + "'");
         }
-        if (!Files.isDirectory(writeup) && spec.commandLine().getParseResult().hasMatchedOption("--writeup")) {
-            throw new IllegalArgumentException("--writeup must be a folder, not '" + writeup + "'");
+        if (!Files.exists(writeup.resolve("writeup.html"))
+                && spec.commandLine().getParseResult().hasMatchedOption("--writeup")) {
+            throw new IllegalArgumentException("--writeup must be a folder with writeup.html, not '" + writeup + "'");
         }
         for (Path input : List.of(notebooks, writeup)) {
             if (Files.exists(input) && Files.isSameFile(input, output)) {

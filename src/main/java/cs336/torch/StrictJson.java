@@ -20,6 +20,9 @@ import java.util.Objects;
 public final class StrictJson {
     private static final TypeAdapter<JsonElement> VALUES = new Gson().getAdapter(JsonElement.class);
 
+    /** The beginning of messages of Gson about its API; the position follows. */
+    private static final String ADVICE = "^Use JsonReader\\S* to accept malformed JSON";
+
     private StrictJson() {}
 
     /** A reader of JSON that rejects what Gson accepts although it is not lenient. */
@@ -79,7 +82,8 @@ public final class StrictJson {
             }
             return root;
         } catch (IOException | JsonParseException e) {
-            throw new IllegalArgumentException(source + " is not JSON: " + e.getMessage(), e);
+            String reason = String.valueOf(e.getMessage()).replaceFirst(ADVICE, "malformed text");
+            throw new IllegalArgumentException(source + " is not JSON: " + reason, e);
         }
     }
 

@@ -51,6 +51,7 @@ import picocli.CommandLine.Option;
         })
 public final class TrainCommand extends LabCommand {
     private static final int BYTES = 256;
+    private static final int MAX_TEXT = Integer.MAX_VALUE - 8; // elements of the largest array
 
     @Mixin
     private final ModelOptions models = new ModelOptions();
@@ -176,6 +177,10 @@ public final class TrainCommand extends LabCommand {
         if (warmup == Integer.MAX_VALUE) {
             throw new IllegalArgumentException("--warmup must be below " + Integer.MAX_VALUE);
         }
+        if (decaySteps != null && decaySteps <= warmup) {
+            throw new IllegalArgumentException(
+                    "--decay-steps must be above --warmup " + warmup + ", not " + decaySteps);
+        }
         ArgumentCheck.atLeast("--log-every", 1, logEvery);
         if (!(clip > 0)) {
             throw new IllegalArgumentException("--clip must be positive, not " + clip);
@@ -184,8 +189,18 @@ public final class TrainCommand extends LabCommand {
             throw new IllegalArgumentException("--vocab must be at least " + BYTES
                     + ", one for each value of a byte, not " + model.config().vocabSize());
         }
+        ArgumentCheck.notEmpty("--text", text);
         WholeFile.requireFile(text);
+        if (Files.exists(text) && Files.size(text) > MAX_TEXT) {
+            throw new IllegalArgumentException(
+                    "--text %s must have at most %,d bytes, not %,d; take its beginning, for example with head -c 1G"
+                            .formatted(text, MAX_TEXT, Files.size(text)));
+        }
         byte[] bytes = Files.readAllBytes(text);
+        if (bytes.length <= model.config().contextLength()) {
+            throw new IllegalArgumentException("--text " + text + " must have more than --context "
+                    + model.config().contextLength() + " bytes, not " + bytes.length);
+        }
         int[] tokens = new int[bytes.length];
         for (int i = 0; i < bytes.length; i++) {
             tokens[i] = Byte.toUnsignedInt(bytes[i]);
@@ -196,9 +211,12 @@ public final class TrainCommand extends LabCommand {
                 learningRate / 10,
                 ArgumentCheck.atLeast("--warmup", 0, warmup),
                 Math.max(decaySteps == null ? steps : decaySteps, warmup + 1));
-        AdamWSettings.of(learningRate); // checks the rate
+        try {
+            AdamWSettings.of(learningRate);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("--lr " + learningRate + " is too large: " + e.getMessage(), e);
+        }
         Device where = Device.parse(device);
-        batches(model, tokens, where); // checks the length of the text
         return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
     }
 

@@ -9,6 +9,7 @@ import static cs336.notebook.KernelClient.receive;
 import static cs336.notebook.KernelClient.send;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -499,19 +500,20 @@ public class ClientConnectionTest {
                     .redirectError(log.toFile())
                     .start();
             assertEquals(1, process.waitFor());
-            String said = "the kernel cannot listen at the ports in " + file + ": ";
+            String said = "the kernel cannot listen at the ports in " + file + ": a port is in use\n";
             assertTrue(Files.readString(log).contains(said), Files.readString(log));
             assertTrue(used.isBound());
         }
     }
 
     @ParameterizedTest
-    @ValueSource(strings = {"", "null", "[]", "{", "{}", "{\"ip\": 3, \"shell_port\": \"x\"}"})
+    @ValueSource(strings = {"", "x", "null", "[]", "{", "{}", "{\"ip\": 3, \"shell_port\": \"x\"}"})
     void brokenConnectionFileIsNamed(String text) throws Exception {
         Path file = Files.writeString(folder.resolve("broken.json"), text);
         IllegalArgumentException error =
                 assertThrows(IllegalArgumentException.class, () -> JavaKernel.connection(file));
         assertTrue(error.getMessage().startsWith(file + " is not a connection file"), error.getMessage());
+        assertFalse(error.getMessage().matches("(?s).*(\n|gson).*"), error.getMessage());
     }
 
     private static Process start(Path connectionFile) throws IOException {

@@ -150,7 +150,11 @@ class SiteTest {
         assertRefused("--notebooks must be a folder with executed notebooks, not '" + empty + "'", empty.toString());
         assertRefused("--output must not be the folder " + pages + ", which is read", pages, "--output", pages);
         assertRefused("--output must not be empty", pages, "--output", "");
-        assertRefused("--writeup must be a folder, not '" + empty.resolve("x") + "'", pages, "--writeup", empty + "/x");
+        assertRefused(
+                "--writeup must be a folder with writeup.html, not '" + empty + "'",
+                pages,
+                "--writeup",
+                empty.toString());
     }
 
     private void assertRefused(String message, String notebooks, String... more) {

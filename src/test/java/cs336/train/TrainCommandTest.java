@@ -13,6 +13,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.PrintWriter;
+import java.io.RandomAccessFile;
 import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -49,7 +50,10 @@ class TrainCommandTest {
     private int run(String... more) throws IOException {
         Path text = folder.resolve("text.txt");
         Files.writeString(text, SENTENCE.repeat(20));
-        var arguments = new ArrayList<>(List.of("--text", text.toString(), "--batch", "2"));
+        var arguments = new ArrayList<>(List.of("--batch", "2"));
+        if (!List.of(more).contains("--text")) {
+            arguments.addAll(List.of("--text", text.toString()));
+        }
         if (!List.of(more).contains("--device")) {
             arguments.addAll(List.of("--device", "cpu"));
         }
@@ -270,6 +274,23 @@ class TrainCommandTest {
         assertEquals("--decay-steps must be at least 1, not 0", error);
         assertEquals(2, run("--warmup", "2147483647"));
         assertEquals("--warmup must be below 2147483647", error);
+        assertEquals(2, run("--warmup", "5", "--decay-steps", "5"));
+        assertEquals("--decay-steps must be above --warmup 5, not 5", error);
+        assertEquals(2, run("--lr", "1e30"));
+        assertTrue(error.startsWith("--lr 1.0E30 is too large: "), error);
+        Path text = Files.createFile(folder.resolve("empty.txt"));
+        assertEquals(2, run("--text", text.toString()));
+        assertEquals("--text " + text + " must have more than --context 8 bytes, not 0", error);
+        assertEquals(2, run("--text", ""));
+        assertEquals("--text must not be empty", error);
+        try (var file = new RandomAccessFile(text.toFile(), "rw")) {
+            file.setLength(3L << 30); // a hole, which occupies no space
+        }
+        assertEquals(2, run("--text", text.toString()));
+        assertEquals(
+                "--text " + text + " must have at most 2,147,483,639 bytes, not 3,221,225,472; take its beginning, for"
+                        + " example with head -c 1G",
+                error);
         assertEquals(2, run("--resume"));
         assertEquals("--resume needs --checkpoint <folder>", error);
         assertEquals(2, run("--checkpoint-every", "3"));

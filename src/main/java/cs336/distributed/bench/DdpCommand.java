@@ -7,6 +7,7 @@ import cs336.bench.LabCommand;
 import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
+import cs336.bench.Provenance;
 import cs336.bench.ResultTable;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
@@ -172,6 +173,7 @@ public final class DdpCommand extends LabCommand {
     private int predictBuckets() throws IOException {
         checked(() -> {
             requireOnly("with --predict-buckets", "--predict-buckets", "--output");
+            Provenance.requireName("--predict-buckets", predicted);
             var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
             var predictions = new ArrayList<>(BucketPrediction.of(numbers, 2));
             predictions.addAll(BucketPrediction.of(numbers, 4));

@@ -6,6 +6,7 @@ import cs336.bench.Case;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
+import cs336.bench.Provenance;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
 import cs336.distributed.launch.Launcher;
@@ -138,6 +139,7 @@ public final class FsdpCommand extends LabCommand {
     private int predict() throws IOException {
         checked(() -> {
             requireOnly("with --predict", "--predict", "--output");
+            Provenance.requireName("--predict", predicted);
             var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
             List<FsdpPrediction> predictions = FsdpPrediction.of(numbers);
             ArgumentCheck.writableFolder("--output", storage.folder());

@@ -162,7 +162,15 @@ public final class IsoFlopsCommand extends LabCommand {
             }
         }
         Path file = runs == null ? SyntheticRuns.orCourseFile() : runs;
-        var report = new FitReport(IsoFlopsStudy.of(IsoFlops.read(file), bootstrap()), confidence, asked);
+        IsoFlops isoFlops = IsoFlops.read(file);
+        Bootstrap bootstrap = bootstrap();
+        IsoFlopsStudy study;
+        try {
+            study = IsoFlopsStudy.of(isoFlops, bootstrap);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(file + ": " + e.getMessage(), e);
+        }
+        var report = new FitReport(study, confidence, asked);
         report.print(out(), file);
         if (name != null) {
             report.store(name, file, results("isoflops_laws"), results("isoflops_optima"));
