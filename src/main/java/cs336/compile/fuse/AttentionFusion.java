@@ -148,7 +148,7 @@ final class AttentionFusion {
         }
 
         private boolean matchesScores() {
-            View s = source(scores, true);
+            View s = beforeCasts(scores);
             Operation reader = softmax;
             Operation add = producer(s);
             if (is(add, "add_.Tensor") || is(add, "add.Tensor")) {
@@ -160,7 +160,7 @@ final class AttentionFusion {
                 }
                 isCausal = true;
                 reader = add;
-                s = source(add.view(0), true);
+                s = beforeCasts(add.view(0));
             }
             Operation gemm = producer(s);
             if (!is(gemm, "bmm") || !isMatrix(s) || !usedOnlyBy(s.value(), reader)) {
@@ -203,7 +203,7 @@ final class AttentionFusion {
         }
 
         private boolean matchesBackward(ProgramValue p, Operation gradS) {
-            View dP = source(gradS.view(0), true);
+            View dP = beforeCasts(gradS.view(0));
             View y = gradS.view(1);
             gradP = producer(dP);
             if (!is(gradP, "bmm") || !isMatrix(dP) || y.value() != p || !isMatrix(y)) {
@@ -366,6 +366,13 @@ final class AttentionFusion {
                         && operation.output().dtype() != operation.input().dtype();
     }
 
+    /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
+    private View beforeCasts(View view) {
+        Operation copy = producer(view);
+        boolean isCast = isCopy(copy) && isWhole(view) && isWhole(copy.input());
+        return isCast ? beforeCasts(copy.input()) : view;
+    }
+
     /** Returns the operations that read a value or its casts; with a null if the program returns one of them. */
     private List<Operation> uses(ProgramValue value) {
         List<Operation> uses = new ArrayList<>();
@@ -490,11 +497,17 @@ final class AttentionFusion {
 
     /** Returns whether a whole view has a shape, with its leading dimensions merged or not. */
     private static boolean isWhole(View view, long[] shape) {
-        long[] own = view.shape();
-        int rows = shape.length - 2;
-        return isWhole(view)
-                && view.layout().elements() == Arrays.stream(shape).reduce(1, (a, b) -> a * b)
-                && Arrays.equals(own, Math.max(0, own.length - 2), own.length, shape, rows, shape.length);
+        return isWhole(view) && (Arrays.equals(view.shape(), shape) || isMerged(view.shape(), shape));
+    }
+
+    /** Returns whether a shape is [N, rows, columns] of a shape [B, H, rows, columns]. */
+    private static boolean isMerged(long[] shape, long[] of) {
+        int rank = of.length;
+        return shape.length == 3
+                && rank > 3
+                && shape[1] == of[rank - 2]
+                && shape[2] == of[rank - 1]
+                && shape[0] * shape[1] * shape[2] == Arrays.stream(of).reduce(1, (a, b) -> a * b);
     }
 
     private static boolean same(View a, View b) {
