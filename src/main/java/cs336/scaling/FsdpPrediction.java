@@ -364,33 +364,21 @@ public record FsdpPrediction(
         }
 
         /**
-         * Returns the time of communication without computation: the median time of communication times the median
-         * ratio without overlap, because medians of two times may be those of different steps.
+         * Returns the time of communication without computation, the median of the recorded steps.
          *
          * @return null if no trace of this step was recorded
          */
         private Double measuredExposed() {
-            double communication = 0;
-            double overlapRatio = 0;
-            boolean recorded = false;
             for (Row row : numbers.selectWithNumbers(
-                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=communication, overlap-ratio]",
-                    "batch",
-                    "context")) {
-                boolean isSame = row.getString("size").equals(size)
+                    STEPS.formatted("_overlap") + ", round=" + ROUND + ", metric=exposed]", "batch", "context")) {
+                if (row.getString("size").equals(size)
                         && integer(row, "batch") == batch
                         && integer(row, "context") == config.contextLength()
-                        && row.getString("checkpointing").equals(checkpointing);
-                if (isSame) {
-                    recorded = true;
-                    if (row.getString("metric").equals("communication")) {
-                        communication = row.getDouble("median");
-                    } else {
-                        overlapRatio = row.getDouble("median");
-                    }
+                        && row.getString("checkpointing").equals(checkpointing)) {
+                    return row.getDouble("median");
                 }
             }
-            return recorded ? communication * (1 - overlapRatio) : null;
+            return null;
         }
 
         FsdpPrediction prediction() {

@@ -140,11 +140,13 @@ final class StepTraces {
         private static final List<Metric> METRICS = List.of(
                 Metric.ms("communication"),
                 Metric.ms("overlapped"),
+                Metric.ms("exposed"),
                 new Metric("overlap-ratio", ""),
                 new Metric("computation-share", "%"));
         private static final List<ToDoubleFunction<StepOverlap>> VALUES = List.of(
                 step -> step.communication / NANOS_PER_MS,
                 step -> step.overlapped / NANOS_PER_MS,
+                step -> (step.communication - step.overlapped) / NANOS_PER_MS,
                 step -> (double) step.overlapped / step.communication, // NaN with a single rank, which sends nothing
                 step -> 100.0 * step.computation / step.span);
 
