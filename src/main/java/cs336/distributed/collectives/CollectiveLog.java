@@ -155,8 +155,9 @@ final class CollectiveLog {
 
     private void compare(CollectiveCall call) {
         rendezvous.post("first/" + count, call.toString());
+        long end = rendezvous.deadline();
         for (int other : others) {
-            String theirs = rendezvous.read("first/" + count, other, rendezvous.timeout());
+            String theirs = rendezvous.readUntil("first/" + count, other, end);
             if (theirs == null) {
                 throw new CollectiveFailure("rank " + other + " did not call " + name(count, call) + " on rank " + rank
                         + ", within " + Rendezvous.text(rendezvous.timeout()) + difference());

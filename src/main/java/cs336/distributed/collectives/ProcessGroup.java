@@ -73,6 +73,7 @@ public final class ProcessGroup implements AutoCloseable {
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
     private volatile StartedCollective waiting;
+    private volatile boolean leaving; // whether this rank waits for the others before it leaves
     private RankWatch watch; // null if a launcher watches the ranks
     private final List<ProcessGroup> subgroups = new CopyOnWriteArrayList<>(); // open ones, in the order of splits
     private final Map<Integer, DeviceMesh> meshes = new HashMap<>(); // by the number of replicas
@@ -631,8 +632,10 @@ public final class ProcessGroup implements AutoCloseable {
 
     private CollectiveFailure divergence(String where) {
         String difference = calls.difference();
-        return keepFirst(new CollectiveFailure("ranks have called different collectives; detected on rank "
-                + world.rank() + " " + where + difference));
+        return keepFirst(new CollectiveFailure(
+                "ranks have called different collectives; detected on rank " + world.rank() + " " + where + difference,
+                null,
+                calls.hasDiverged()));
     }
 
     /** Returns the volume of data that this rank has passed to collectives of this group so far, without subgroups. */
@@ -642,7 +645,9 @@ public final class ProcessGroup implements AutoCloseable {
         }
     }
 
-    /** Returns the collective of this group or of a subgroup that this rank is blocked in, or null. */
+    /**
+     * Returns what this rank is blocked in, or null: a collective of this group or of a subgroup, or the end of one.
+     */
     public String waitingIn() {
         StartedCollective current = waiting;
         if (current != null) {
@@ -651,6 +656,9 @@ public final class ProcessGroup implements AutoCloseable {
         String comparing = calls.comparing();
         if (comparing != null) {
             return comparing;
+        }
+        if (leaving) {
+            return "the end of the group";
         }
         return subgroups.stream()
                 .map(ProcessGroup::waitingIn)
@@ -769,10 +777,12 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     private void leaveTogether() {
+        leaving = true;
         String mine = calls.count() + " " + calls.fingerprint();
         rendezvous.post("leaving", mine);
+        long end = rendezvous.deadline();
         for (int other : rendezvous.members()) {
-            String theirs = rendezvous.read("leaving", other, rendezvous.timeout());
+            String theirs = rendezvous.readUntil("leaving", other, end);
             if (theirs == null) {
                 throw keepFirst(new CollectiveFailure("rank " + other + " did not leave the group within "
                         + Rendezvous.text(rendezvous.timeout()) + " after rank " + world.rank() + calls.difference()));
@@ -786,8 +796,9 @@ public final class ProcessGroup implements AutoCloseable {
         }
         rendezvous.post("left", "");
         if (rank == 0) { // rank 0 hosts the store
+            end = rendezvous.deadline();
             for (int other = 1; other < size; other++) {
-                rendezvous.read("left", other, rendezvous.timeout());
+                rendezvous.readUntil("left", other, end);
             }
         }
     }

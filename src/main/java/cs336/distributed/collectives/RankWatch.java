@@ -35,7 +35,6 @@ public final class RankWatch implements AutoCloseable {
 
     private static final String ALARM = "watch/alarm";
     private static final String FIRST = "watch/first";
-    private static final String CLAIMS = "watch/claims";
     private static final String BEAT = "watch/beat";
     private static final String VICTIM = "watch/victim";
     private static final String LOCATION = "watch/location";
@@ -103,7 +102,7 @@ public final class RankWatch implements AutoCloseable {
     }
 
     private synchronized FirstFailure hostIsLost() {
-        return own != null && !own.amongRanks
+        return own != null && (!own.amongRanks || world.rank() == 0)
                 ? new FirstFailure(world.rank(), own.reason)
                 : new FirstFailure(0, "its process, which hosts the store, has ended or does not respond");
     }
@@ -174,11 +173,12 @@ public final class RankWatch implements AutoCloseable {
         }
     }
 
-    /** Publishes a failure, unless another rank has published one. */
+    /**
+     * Publishes a failure, unless another rank has published one, in one request: this rank may be killed at any time.
+     */
     private void claim(FirstFailure failure) {
-        if (store.add(CLAIMS, 1) == 1) {
-            setShared(FIRST, failure.rank + "\n" + failure.reason);
-        }
+        byte[] text = (failure.rank + "\n" + failure.reason).getBytes(StandardCharsets.UTF_8);
+        store.compareSet(FIRST, new ByteVector(), new ByteVector(text));
     }
 
     /** Reads the first failure and returns whether there is one. */

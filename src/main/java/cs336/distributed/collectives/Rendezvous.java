@@ -101,27 +101,37 @@ public final class Rendezvous implements AutoCloseable {
 
     private static Store withToken(Store store) {
         String token = System.getenv(TOKEN);
-        return token == null || token.isBlank() ? store : new PrefixStore(token.strip(), store).clone();
+        String run = token == null ? "" : token.strip();
+        if (isHostedByTorchrun()) {
+            run += "/" + World.restarts(); // the agent's store outlives a restart
+        }
+        return run.isEmpty() ? store : new PrefixStore(run, store).clone();
+    }
+
+    /** Returns whether torchrun's agent hosts the store at the master address, as it does by default. */
+    private static boolean isHostedByTorchrun() {
+        return "True".equals(System.getenv("TORCHELASTIC_USE_AGENT_STORE"));
     }
 
     /**
-     * Connects to a store that rank 0 hosts over TCP. If all ranks are on one machine, it listens at the master address
-     * only, else on all network interfaces.
+     * Connects to a store that rank 0 or torchrun's agent hosts over TCP. If all ranks are on one machine, rank 0
+     * listens at the master address only, else on all network interfaces.
      *
      * @throws CollectiveFailure if rank 0 cannot listen at the port, or another rank cannot reach it in time
      */
     static Rendezvous atMaster(World world, Duration timeout) {
         Torch.logErrorsOnly();
-        if (world.rank() > 0) {
+        boolean hosts = world.rank() == 0 && !isHostedByTorchrun();
+        if (!hosts) {
             awaitListener(world, timeout);
         }
         try {
             return withTimeout(timeout, () -> {
                 var options = new TCPStoreOptions();
                 options.port((short) world.masterPort());
-                options.isServer(world.rank() == 0);
+                options.isServer(hosts);
                 options.waitWorkers(false);
-                if (world.rank() == 0 && world.localSize() == world.size()) {
+                if (hosts && world.localSize() == world.size()) {
                     options.masterListenFd(new IntOptional(listeningSocket(world)));
                 }
                 options.timeout(milliseconds(timeout));
@@ -161,7 +171,7 @@ public final class Rendezvous implements AutoCloseable {
         long end = System.nanoTime() + timeout.toNanos();
         while (true) {
             try (var socket = new Socket()) {
-                int left = (int) Math.max(1, (end - System.nanoTime()) / 1_000_000);
+                int left = (int) Math.min(Integer.MAX_VALUE, Math.max(1, (end - System.nanoTime()) / 1_000_000));
                 socket.connect(new InetSocketAddress(world.masterAddress(), world.masterPort()), left);
                 return;
             } catch (IOException e) {
@@ -178,9 +188,10 @@ public final class Rendezvous implements AutoCloseable {
 
     private static String unreachable(World world, Duration timeout, String reason) {
         String address = world.masterAddress() + ":" + world.masterPort();
-        if (world.rank() > 0) {
-            return "rank " + world.rank() + " could not reach rank 0 at " + address + " within " + text(timeout) + ": "
-                    + reason;
+        if (world.rank() > 0 || isHostedByTorchrun()) {
+            String host = isHostedByTorchrun() ? "torchrun's agent" : "rank 0";
+            return "rank " + world.rank() + " could not reach " + host + " at " + address + " within " + text(timeout)
+                    + ": " + reason;
         }
         return reason.contains("EADDRINUSE")
                 ? "rank 0 cannot listen at port " + world.masterPort() + ": the port is in use; set another MASTER_PORT"
@@ -208,6 +219,16 @@ public final class Rendezvous implements AutoCloseable {
 
     Duration timeout() {
         return timeout;
+    }
+
+    /** Returns the time of {@link System#nanoTime} at which the timeout ends that begins now. */
+    long deadline() {
+        return System.nanoTime() + timeout.toNanos();
+    }
+
+    /** Returns what {@link #read} returns, but waits until a {@link #deadline}, which several reads may share. */
+    String readUntil(String key, int member, long deadline) {
+        return read(key, member, Duration.ofNanos(Math.max(1, deadline - System.nanoTime())));
     }
 
     Store store() {

@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
@@ -70,9 +71,21 @@ final class RankProcesses implements AutoCloseable {
         ChildJvm.Ending ending;
         String location;
         List<String> lastCalls = List.of();
+        private CompletableFuture<Void> told = CompletableFuture.completedFuture(null);
 
         RankProcess(int number) {
             this.number = number;
+        }
+
+        /**
+         * Sends a line after those before, without waiting: a stopped process reads nothing, and a pipe may be full.
+         */
+        void tell(String line) {
+            told = told.thenRunAsync(() -> jvm.tell(line), task -> {
+                var thread = new Thread(task, "to rank " + number);
+                thread.setDaemon(true);
+                thread.start();
+            });
         }
 
         /** Returns whether nothing more is expected from the rank. */
@@ -170,7 +183,7 @@ final class RankProcesses implements AutoCloseable {
         jobIsSent = true;
         ranks.forEach(rank -> {
             rank.lastActivity = System.nanoTime();
-            rank.jvm.tell(job);
+            rank.tell(job);
         });
         while (!ranks.stream().allMatch(rank -> rank.value != null)) {
             handleNext(timeout.plus(MARGIN));
@@ -306,7 +319,7 @@ final class RankProcesses implements AutoCloseable {
         if (jobIsSent) { // before that, a rank would mistake the question for its job
             for (RankProcess rank : ranks) {
                 if (!rank.isOver()) {
-                    rank.jvm.tell(RankWorker.WHERE);
+                    rank.tell(RankWorker.WHERE);
                 }
             }
         }

@@ -94,10 +94,11 @@ final class RankWorker {
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
             boolean isExplained = isOutOfMemory
-                    || t instanceof CollectiveFailure
-                    || t instanceof IllegalArgumentException
-                    || t instanceof IOException
-                    || t instanceof UncheckedIOException;
+                    || t.getMessage() != null
+                            && (t instanceof CollectiveFailure
+                                    || t instanceof IllegalArgumentException
+                                    || t instanceof IOException
+                                    || t instanceof UncheckedIOException);
             return new Failed(
                     reason(t),
                     trace.toString().strip(),
@@ -116,7 +117,7 @@ final class RankWorker {
             if (Status.of(t) == Status.OOM) {
                 return OUT_OF_MEMORY + CollectiveFailure.reason(t);
             }
-            if (t instanceof CollectiveFailure || t instanceof IllegalArgumentException) {
+            if (t.getMessage() != null && (t instanceof CollectiveFailure || t instanceof IllegalArgumentException)) {
                 return t.getMessage();
             }
             String name = t.getClass().getSimpleName();

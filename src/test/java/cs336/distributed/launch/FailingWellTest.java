@@ -276,6 +276,76 @@ public class FailingWellTest {
         assertTrue(e.getMessage().startsWith("rank 1 of 2: ArithmeticException: no gradient today"), e.getMessage());
     }
 
+    /** Rank 0 has ended, rank 1 hangs, and rank 2 waits for it in a subgroup. */
+    public static final class WaitsToLeave implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) throws Exception {
+            ProcessGroup some = group.split(group.rank() == 0 ? 0 : 1);
+            if (group.rank() == 1) {
+                Thread.sleep(600_000);
+            } else if (group.rank() == 2) {
+                some.barrier();
+            } else {
+                Thread.sleep(1_500);
+            }
+            return 0;
+        }
+    }
+
+    @Test
+    void aRankThatWaitsForTheEndOfTheGroupIsNotNamed() {
+        RankFailure failure = assertThrows(
+                RankFailure.class,
+                () -> Launcher.of(3).timeout(Duration.ofSeconds(3)).run(WaitsToLeave.class, ""));
+        assertEquals(1, failure.rank(), failure.getMessage());
+    }
+
+    /** The last all-reduce of rank 1 differs, after calls whose order was compared before; rank 2 computes. */
+    public static final class DivergesAtTheEnd implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) throws Exception {
+            try (var scope = MemoryScope.open()) {
+                Tensor x = torch.ones(new long[] {4}, Device.cpu().options(DType.FLOAT32));
+                Reduction last = group.rank() == 1 ? Reduction.MAX : Reduction.SUM;
+                for (Reduction reduction :
+                        List.of(Reduction.SUM, Reduction.SUM, Reduction.MAX, Reduction.MAX, Reduction.SUM, last)) {
+                    group.allReduce(x, reduction);
+                }
+            }
+            if (group.rank() == 2) {
+                Thread.sleep(600_000);
+            }
+            return 0;
+        }
+    }
+
+    @Test
+    void aRankThatComputesIsNotNamedForADivergence() {
+        RankFailure failure = assertThrows(
+                RankFailure.class,
+                () -> Launcher.of(3).timeout(Duration.ofSeconds(20)).run(DivergesAtTheEnd.class, ""));
+        assertNotEquals(2, failure.rank(), failure.getMessage());
+    }
+
+    public static final class WithoutMessage implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) {
+            throw new IllegalArgumentException();
+        }
+    }
+
+    @Test
+    void anExceptionWithoutAMessageIsReported() {
+        try (var port = ReservedPort.any()) {
+            RankFailure failure = assertThrows(
+                    RankFailure.class,
+                    () -> Launcher.joining(World.local(0, 1, port.number()))
+                            .timeout(Duration.ofSeconds(5))
+                            .run(WithoutMessage.class, ""));
+            assertTrue(failure.getMessage().contains("IllegalArgumentException"), failure.getMessage());
+        }
+    }
+
     @Test
     void anInterruptedRunLeavesNoProcess() throws Exception {
         var output = new RankOutput();

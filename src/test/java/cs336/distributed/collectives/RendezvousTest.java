@@ -1,0 +1,93 @@
+package cs336.distributed.collectives;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.bench.TestJvm;
+import cs336.torch.Torch;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.bytedeco.pytorch.TCPStore;
+import org.bytedeco.pytorch.TCPStoreOptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class RendezvousTest {
+    @TempDir
+    private Path folder;
+
+    /** Each rank calls its first collective within the timeout of the rank before it, but not of the first one. */
+    @Test
+    void theTimeoutOfAFirstCallCountsOnce() throws Exception {
+        Duration timeout = Duration.ofSeconds(1);
+        var joined = new CyclicBarrier(3);
+        var pool = Executors.newCachedThreadPool();
+        List<Future<String>> messages = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            int rank = i;
+            messages.add(pool.submit(() -> {
+                ProcessGroup group = ProcessGroup.join(
+                        World.local(rank, 3, 29_500), CollectiveBackend.GLOO, timeout, folder.resolve("store"));
+                joined.await();
+                Thread.sleep(800L * rank);
+                try {
+                    group.barrier();
+                    return "";
+                } catch (CollectiveFailure e) {
+                    return e.getMessage();
+                } finally {
+                    group.abandon();
+                }
+            }));
+        }
+        String first = messages.get(0).get();
+        assertTrue(first.startsWith("rank 2 did not call collective 1, barrier"), first);
+        pool.shutdown();
+    }
+
+    /** A rank that has published its failure may be killed at once; the others must still read the whole failure. */
+    @Test
+    void aFailureIsPublishedInOneRequest() throws Exception {
+        Rendezvous rendezvous =
+                Rendezvous.inFile(World.local(0, 1, 29_500), Duration.ofSeconds(5), folder.resolve("store"));
+        try (var watch = new RankWatch(rendezvous, () -> "is at X")) {
+            RankWatch.FirstFailure failure = watch.report("out of milk", false);
+            assertEquals(new RankWatch.FirstFailure(0, "out of milk"), failure);
+        }
+    }
+
+    /** By default torchrun's agent hosts the store, and rank 0 must not listen. */
+    @Test
+    void theStoreOfTorchrunsAgentIsUsed() throws Exception {
+        Torch.load();
+        try (var port = ReservedPort.any()) {
+            var options = new TCPStoreOptions();
+            options.port((short) port.number());
+            options.isServer(true);
+            options.waitWorkers(false);
+            try (var agent = new TCPStore("127.0.0.1", options)) {
+                var builder =
+                        TestJvm.of(Joining.class, String.valueOf(port.number())).inheritIO();
+                builder.environment().put("TORCHELASTIC_USE_AGENT_STORE", "True");
+                assertEquals(0, builder.start().waitFor());
+            }
+        }
+    }
+
+    /** Joins a group of one rank at a port. */
+    static final class Joining {
+        private Joining() {}
+
+        public static void main(String[] arguments) {
+            World world = World.local(0, 1, Integer.parseInt(arguments[0]));
+            try (var group = ProcessGroup.join(world, CollectiveBackend.GLOO, Duration.ofSeconds(10))) {
+                group.barrier();
+            }
+        }
+    }
+}
