@@ -50,7 +50,7 @@ public final class Compiled implements AutoCloseable {
      * @param first the index of the first input that shares memory with this one
      * @param parameter the index of the parameter that shares memory with it, or −1
      */
-    private record InputGuard(Layout layout, Device device, int first, int parameter) {}
+    private record InputGuard(Layout layout, boolean negated, Device device, int first, int parameter) {}
 
     /**
      * The properties of a call that a recording depends on.
@@ -105,7 +105,9 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters, false, false, false);
+        Map<Long, Tensor> distinct = new LinkedHashMap<>(); // a tied parameter has one gradient
+        parameters.forEach(p -> distinct.putIfAbsent(p.unsafeGetTensorImpl().address(), p));
+        return new Compiled(function, List.copyOf(distinct.values()), false, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -202,15 +204,19 @@ public final class Compiled implements AutoCloseable {
         List<InputGuard> guards = new ArrayList<>();
         for (Tensor input : inputs) {
             int first = indexOfAlias(input, List.of(inputs));
-            long distance = input.storage_offset() - inputs[first].storage_offset();
+            long distance = bytesBefore(input) - bytesBefore(inputs[first]);
             Device device = Device.of(input);
             Layout layout = Layout.of(input).withOffset(distance);
-            guards.add(new InputGuard(layout, device, first, indexOfAlias(input, parameters)));
+            guards.add(new InputGuard(layout, input.is_neg(), device, first, indexOfAlias(input, parameters)));
         }
         List<Boolean> trainable = Arrays.stream(withParameters(inputs))
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
         return new Guard(guards, trainable, GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
+    }
+
+    private static long bytesBefore(Tensor tensor) {
+        return tensor.storage_offset() * tensor.element_size();
     }
 
     /** Returns the index of the first tensor that shares memory with an input, or −1. */

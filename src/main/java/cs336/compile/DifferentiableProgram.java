@@ -9,6 +9,7 @@ import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
+import cs336.torch.Autocast;
 import cs336.torch.AutogradFunction;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -50,6 +51,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         this.device = device;
         this.parts = parts;
         sharesMemory = parts.forward().sharedOutputs();
+        copyOutputsOfSharedStorages();
         savedOutputs = savedOutputs();
         forward = new Interpreter(parts.forward());
         backward = new Interpreter(parts.backward());
@@ -136,15 +138,32 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                     gradOutputs.add(given[inputs.length + gradOutputs.size()]);
                 }
             }
-            Tensor[] gradients = Backward.of(differentiable.toArray(new Tensor[0]))
-                    .with(gradOutputs.toArray(new Tensor[0]))
-                    .gradientsWhereRequired(leaves);
+            Tensor[] gradients;
+            try (var ofHost = Autocast.of(Device.cpu(), DType.FLOAT32);
+                    var ofDevice =
+                            Autocast.of(Device.of(leaves[0]), DType.FLOAT32)) { // the caller's backward pass is outside
+                gradients = Backward.of(differentiable.toArray(new Tensor[0]))
+                        .with(gradOutputs.toArray(new Tensor[0]))
+                        .gradientsWhereRequired(leaves);
+            }
             List<Tensor> all = new ArrayList<>();
             for (Tensor result : results) {
                 all.add(result == null ? null : result.detach());
             }
             all.addAll(Arrays.asList(gradients));
             return scope.escapeAll(all.toArray(new Tensor[0]));
+        }
+    }
+
+    /** Separate parts of one storage have separate version counters, which would hide a write to a saved value. */
+    private void copyOutputsOfSharedStorages() {
+        List<View> all = parts.forward().outputs();
+        for (int i = 1; i < outputs; i++) {
+            View output = all.get(i);
+            sharesMemory[i] |= output != null
+                    && all.subList(0, i).stream()
+                            .anyMatch(earlier -> earlier != null
+                                    && earlier.value().root() == output.value().root());
         }
     }
 
@@ -201,7 +220,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                     inputs.add(
                             given[i] == null
                                     ? torch.zeros(layout.shape(), device.options(layout.dtype()))
-                                    : given[i].contiguous());
+                                    : given[i].resolve_conj().resolve_neg().contiguous());
                 }
             }
         }

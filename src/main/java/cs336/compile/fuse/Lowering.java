@@ -86,9 +86,9 @@ final class Lowering {
             case "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "where.self" -> emitNamed(out, name, in);
             case "maximum", "minimum" -> arePromotedExactly(in) && emitNamed(out, name, in);
             case "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "eq.Scalar", "ne.Scalar" ->
-                arePromotedExactly(in) && emitNamed(out, name, in);
+                areComparedExactly(in) && emitNamed(out, name, in);
             case "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "eq.Tensor", "ne.Tensor" ->
-                arePromotedExactly(in) && emitNamed(out, name, in);
+                areComparedExactly(in) && emitNamed(out, name, in);
             case "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar" ->
                 isFloating && arePromotedExactly(in) && emitNamed(out, name, in);
             case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> isFloating && addition(out, name, in);
@@ -425,6 +425,19 @@ final class Lowering {
         long ranks =
                 views.stream().map(view -> view.shape().length > 0).distinct().count();
         return isWide && ranks == 1;
+    }
+
+    /** Like {@link #arePromotedExactly}; PyTorch rounds a number to the 16-bit dtype that it compares it with. */
+    private static boolean areComparedExactly(List<Argument> operands) {
+        boolean isHalf = operands.stream()
+                .flatMap(operand -> operand.tensors().stream())
+                .anyMatch(view -> view.dtype() == DType.BFLOAT16 || view.dtype() == DType.FLOAT16);
+        return arePromotedExactly(operands)
+                && (!isHalf
+                        || operands.stream()
+                                .filter(Constant.class::isInstance)
+                                .allMatch(number -> Math.abs(number.number()) <= 256
+                                        && number.number() == Math.rint(number.number())));
     }
 
     /** Appends a function, and returns true as the result of a rule. */

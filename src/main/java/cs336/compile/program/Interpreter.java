@@ -212,6 +212,12 @@ public final class Interpreter {
                 } else {
                     store(operation, operation.operator().run(operation, this::read));
                 }
+                for (ProgramValue written : operation.overwrites()) {
+                    Tensor tensor = given[written.root().id()];
+                    if (tensor != null && !tensor.is_inference()) {
+                        tensor.unsafeGetTensorImpl().bump_version(); // the keys of the call skip ADInplaceOrView
+                    }
+                }
             }
         }
 
