@@ -130,14 +130,23 @@ final class CompiledProgram implements AutoCloseable {
             throw new IllegalStateException(
                     "a function that writes to its inputs or to tensors outside of it cannot run as a CUDA graph");
         }
-        graph = CudaGraph.on(device);
+        CudaGraph recording = CudaGraph.on(device);
         try (var scope = MemoryScope.open()) {
             graphInputs = new StaticInputs(inputs);
             graphInputs.copy(inputs); // for the first run
-            graph.warmUp(() -> run(graphInputs.tensors()));
-            graph.record(() -> graphOutputs = Arrays.stream(run(graphInputs.tensors()))
+            recording.warmUp(() -> run(graphInputs.tensors()));
+            recording.record(() -> graphOutputs = Arrays.stream(run(graphInputs.tensors()))
                     .map(output -> output == null ? null : MemoryScope.keep(output))
                     .toArray(Tensor[]::new));
+            graph = recording;
+        } finally {
+            if (graph == null) { // the recording failed, and the next call records again
+                recording.close();
+                if (graphInputs != null) {
+                    graphInputs.close();
+                    graphInputs = null;
+                }
+            }
         }
     }
 

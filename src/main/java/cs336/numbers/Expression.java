@@ -104,9 +104,14 @@ public final class Expression {
         if (position < text.length() && (Character.isDigit(text.charAt(position)) || text.charAt(position) == '.')) {
             double number = number();
             skipSpace();
-            return position < text.length() && Character.isLetter(text.charAt(position))
-                    ? Quantity.of(number, name())
-                    : Quantity.of(number);
+            if (position == text.length() || !Character.isLetter(text.charAt(position))) {
+                return Quantity.of(number);
+            }
+            String unit = name();
+            if (numbers.defined(unit) != null || numbers.selectionNamed(unit) != null) {
+                throw error("\"" + unit + "\" is a name; an operator is missing in front of it");
+            }
+            return Quantity.of(number, unit);
         }
         String name = name();
         Quantity defined = numbers.defined(name);

@@ -41,7 +41,9 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
      *     or a rate of these
      */
     String write(Quantity quantity) {
-        if (unit == null && quantity.unit().isConvertible()) {
+        Unit of = quantity.unit();
+        if (unit == null
+                && (of.isConvertible() || of.factor() != 1 && !of.symbol().equals("%"))) {
             throw new IllegalArgumentException("the number is in " + quantity.unit() + "; the format must have a unit,"
                     + " as in \"" + conversion + " " + quantity.unit().symbol() + "\"");
         }

@@ -51,7 +51,7 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
     public static Unit parse(String symbol) {
         String trimmed =
                 Objects.requireNonNull(symbol, "symbol must not be null").strip();
-        int slash = trimmed.indexOf('/');
+        int slash = trimmed.lastIndexOf('/');
         if (slash >= 0) {
             return parse(trimmed.substring(0, slash)).per(parse(trimmed.substring(slash + 1)), trimmed);
         }

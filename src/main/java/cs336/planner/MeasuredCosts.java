@@ -217,7 +217,9 @@ record MeasuredCosts(
 
     /** Returns the time in which the host launches the kernels of a pass. */
     Seconds host(StepWork work, Pass pass) {
-        LinearCost launched = pass.valuesPerParameter() > 1 ? launches : forwardLaunches;
-        return Seconds.ms(launchMs * (launched.perFirst() * work.blocks() + launched.perSecond()));
+        boolean backwards = pass.valuesPerParameter() > 1;
+        LinearCost launched = backwards ? launches : forwardLaunches;
+        double recomputed = backwards ? forwardLaunches.perFirst() * work.blocks() * work.recomputed() : 0;
+        return Seconds.ms(launchMs * (launched.perFirst() * work.blocks() + launched.perSecond() + recomputed));
     }
 }

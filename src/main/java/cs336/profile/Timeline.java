@@ -149,15 +149,13 @@ public final class Timeline {
         from = Long.MAX_VALUE;
         to = Long.MIN_VALUE;
         for (ProcessTrace process : processes) {
-            int last = process.trace.ranges().stream()
-                    .mapToInt(HostEvent::step)
-                    .max()
-                    .orElse(-1);
+            int[] steps = process.trace.steps();
+            int last = steps.length == 0 ? -1 : steps[steps.length - 1];
             if (last < 0) {
                 include(process.begin(), process.end());
             }
-            process.trace.ranges().stream()
-                    .filter(event -> last >= 0 && event.step() == last)
+            process.trace.host().stream()
+                    .filter(event -> last >= 0 && event.step() == last && !event.isStep())
                     .forEach(event -> include(event.start() + process.shift, event.end() + process.shift));
             process.trace.work().stream()
                     .filter(event -> last >= 0 && event.step() == last)
@@ -197,7 +195,7 @@ public final class Timeline {
     }
 
     private static boolean isInside(HostEvent event, HostEvent around) {
-        for (HostEvent at = event; at != null; at = at.parent()) {
+        for (HostEvent at = event; at != null; at = at.outer()) {
             if (at == around) {
                 return true;
             }

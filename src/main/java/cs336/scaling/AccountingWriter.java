@@ -91,8 +91,9 @@ record AccountingWriter(Path output, PrintWriter out) {
             String model, FeedForwardParallelism layer, CalculatedResults stored, List<LayerRow> rows)
             throws IOException {
         Tokens batch = layer.smallestBatch();
-        long perDevice = batch.count() / layer.dataDevices();
-        Bytes shard = Bytes.of(3L * layer.dModel() * layer.dFf(), 2).sharedBy(layer.dataDevices());
+        long perDevice = -Math.floorDiv(-batch.count(), layer.dataDevices()); // rounded up
+        Bytes shard = Bytes.of(3L * layer.dModel() * layer.dFf(), 2)
+                .sharedBy((long) layer.dataDevices() * layer.tensorDevices());
         List<Measurement> numbers = List.of(
                 number("intensity", "", layer.device().intensity()),
                 number("smallest-batch", "tokens", batch.count()),

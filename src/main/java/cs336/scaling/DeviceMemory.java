@@ -1,5 +1,6 @@
 package cs336.scaling;
 
+import cs336.bench.ArgumentCheck;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.units.Bytes;
@@ -11,18 +12,23 @@ import tech.tablesaw.api.Table;
 /**
  * The predicted memory of one device of a mesh in a training step: the device with the largest shard. There is no
  * recomputation. Tensor parallelism splits the activations of every layer (sequence parallelism). The first pipeline
- * stage keeps the activations of as many micro-batches as there are stages (the 1F1B schedule). The prediction omits
- * fragmentation, workspaces, and the activations of the last layers.
+ * stage keeps the activations of as many micro-batches as there are stages, or of all if there are fewer (the 1F1B
+ * schedule). The prediction omits fragmentation, workspaces, and the activations of the last layers.
  *
  * @param model the model
  * @param state types of the training state
  * @param mesh axes of parallelism
  * @param tokens tokens of a micro-batch on each data-parallel rank, see {@link Mesh#batchShards}
+ * @param microBatches number of micro-batches in a step
  */
-public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens) {
-    /** @throws IllegalArgumentException if the mesh has more pipeline stages than the model has blocks */
+public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens, int microBatches) {
+    /**
+     * @throws IllegalArgumentException if there is no micro-batch, or the mesh has more pipeline stages than the model
+     *     has blocks
+     */
     public DeviceMemory {
         requireBlocks(model, mesh);
+        ArgumentCheck.atLeast("microBatches", 1, microBatches);
     }
 
     /**
@@ -51,7 +57,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
         Bytes kept = model.keptPerToken()
                 .times(blocksOfStage(model, mesh))
                 .times(tokens.count())
-                .times(mesh.pipeline());
+                .times((long) Math.min(mesh.pipeline(), microBatches));
         tensors.add(shard("kept for the backward pass", "as computed", mesh.tensor(), kept));
         return tensors;
     }

@@ -21,7 +21,7 @@ record MeshReport(
         ModelShape model, TrainingState state, Mesh mesh, Tokens microBatch, int microBatches, Accelerator device) {
     /** Prints the report. */
     void print(PrintWriter out) {
-        var memory = new DeviceMemory(model, state, mesh, microBatch);
+        var memory = new DeviceMemory(model, state, mesh, microBatch, microBatches);
         Tokens step = microBatch.times(microBatches).times(mesh.batchShards());
         var communication = new StepCommunication(model, state, mesh, microBatch, microBatches);
         out.printf(

@@ -418,7 +418,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         for (int n = 8; n <= LARGEST; n *= 2) {
             for (ScaleOutStrategy strategy : largeStrategies(n)) {
                 Tokens ofGroup = LARGE_TOKENS.times(strategy.mesh.tensor());
-                var memory = new DeviceMemory(ModelShape.XXL, TrainingState.MIXED, strategy.mesh, ofGroup);
+                var memory = new DeviceMemory(ModelShape.XXL, TrainingState.MIXED, strategy.mesh, ofGroup, 1);
                 if (memory.total().compareTo(Accelerator.H200.memory()) <= 0) {
                     points.add(point("XXL", strategy, best(large, strategy, ofGroup)));
                 }

@@ -18,8 +18,9 @@ import tech.tablesaw.api.Table;
  * @param state types of the training state; weights, gradients and activations are sent in {@link TrainingState#sent}
  * @param mesh axes of parallelism
  * @param tokens tokens of a micro-batch on each data-parallel rank, see {@link Mesh#batchShards}
- * @param microBatches number of micro-batches in a step. Data parallelism and ZeRO stages 1 and 2 communicate once per
- *     step; all other transfers are per micro-batch
+ * @param microBatches number of micro-batches in a step. Data parallelism and ZeRO stage 1 communicate once per step;
+ *     stage 2, which keeps only a shard of the sum of gradients, reduces those of each micro-batch. All other transfers
+ *     are per micro-batch
  */
 public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh, Tokens tokens, int microBatches) {
     /**
@@ -56,7 +57,8 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
             long n = fsdp ? microBatches : 1;
             String axis = mesh.stage().toString();
             traffic.add(collective(axis, "weights", Collective.ALL_GATHER, mesh.shards(), fsdp ? 2 * n : n, stage));
-            traffic.add(collective(axis, "gradients", Collective.REDUCE_SCATTER, mesh.shards(), n, stage));
+            long reduced = mesh.stage().splitsGradients() ? microBatches : 1;
+            traffic.add(collective(axis, "gradients", Collective.REDUCE_SCATTER, mesh.shards(), reduced, stage));
         }
         if (mesh.data() > 1) {
             Bytes shard = stage.sharedBy(mesh.shards());

@@ -8,7 +8,7 @@ import java.util.regex.Pattern;
 
 /**
  * An amount of memory or of traffic. One GB is 10⁹ bytes, one GiB is 2³⁰ bytes. Vendors use GB and many tools use GiB,
- * so {@link #toString} shows both decimal and binary units from 10 MB on.
+ * so {@link #toString} shows both decimal and binary units from 1 MB on.
  *
  * @param count number of bytes, at least 0
  */

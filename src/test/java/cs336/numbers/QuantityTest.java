@@ -49,6 +49,15 @@ class QuantityTest {
         }
     }
 
+    /** 1 s / (250 ms/step) is 4 steps, but 0.004 in its own unit. */
+    @Test
+    void aCountWithAFactorOfItsUnitIsNotWrittenWithoutAUnit() {
+        Quantity steps = Quantity.of(1, "s").dividedBy(Quantity.of(250, "ms/step"));
+        assertThrows(
+                IllegalArgumentException.class, () -> NumberFormat.parse("%.1f").write(steps));
+        assertEquals("4.0\u00a0step", NumberFormat.parse("%.1f step").write(steps));
+    }
+
     @Test
     void significantDigitsAddNoDecimalsToAWholeNumber() {
         assertEquals("73", write(73, "", "%.3g"));

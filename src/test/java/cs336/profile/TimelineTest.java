@@ -75,6 +75,23 @@ class TimelineTest {
         return lane.bars().stream().map(Timeline.Bar::name).toList();
     }
 
+    /** A trace of PyTorch without ranges: the last step is that of the last ProfilerStep. */
+    @Test
+    void theLastStepMayHaveNoRanges() throws IOException {
+        events.clear();
+        host("user_annotation", "ProfilerStep#0", 0, 10, 0);
+        host("user_annotation", "warmup", 1, 9, 0);
+        host("cuda_runtime", "cudaLaunchKernel", 2, 3, 1);
+        kernel(7, "first", 3, 7, 1);
+        host("user_annotation", "ProfilerStep#1", 10, 20, 0);
+        host("cuda_runtime", "cudaLaunchKernel", 12, 13, 2);
+        kernel(7, "second", 13, 17, 2);
+        List<String> bars = timeline().lastStep().lanes().stream()
+                .flatMap(lane -> names(lane).stream())
+                .toList();
+        assertTrue(bars.contains("second") && !bars.contains("first"), bars.toString());
+    }
+
     @Test
     void rangesHaveARowPerDepthAndStreamsRowsForComputationAndCommunication() throws IOException {
         List<Timeline.Lane> lanes = timeline().lanes();

@@ -18,9 +18,10 @@ import org.junit.jupiter.api.function.Executable;
 class DeviceMemoryTest {
     private static final ModelShape MODEL = ModelShape.feedForward("tiny", 4, 10, 40, DType.BFLOAT16);
     private static final Tokens TOKENS = new Tokens(6);
+    private static final int MICRO_BATCHES = 2;
 
     private static long bytes(Mesh mesh, String tensor) {
-        return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
+        return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS, MICRO_BATCHES)
                 .tensors().stream()
                         .filter(each -> each.name().startsWith(tensor))
                         .mapToLong(each -> each.bytes().count())
@@ -38,7 +39,7 @@ class DeviceMemoryTest {
         assertEquals(6 * 4 * 50 * 2, bytes(one, "kept"));
         assertEquals(
                 12_800 + 12_800 + 25_600 + 1_600 + 2_400,
-                new DeviceMemory(MODEL, TrainingState.MIXED, one, TOKENS)
+                new DeviceMemory(MODEL, TrainingState.MIXED, one, TOKENS, MICRO_BATCHES)
                         .total()
                         .count());
     }
@@ -56,7 +57,7 @@ class DeviceMemoryTest {
     }
 
     private static List<Long> largest(Mesh mesh, String first) {
-        return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS)
+        return new DeviceMemory(MODEL, TrainingState.MIXED, mesh, TOKENS, MICRO_BATCHES)
                 .tensors().stream().limit(3).map(each -> each.bytes().count()).toList();
     }
 
@@ -67,6 +68,15 @@ class DeviceMemoryTest {
         assertEquals(6_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "master weights"));
         // half of the blocks, but two micro-batches
         assertEquals(2_400, bytes(new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), "kept"));
+        // a single micro-batch
+        var memory =
+                new DeviceMemory(MODEL, TrainingState.MIXED, new Mesh(1, 1, ZeroStage.PARAMETERS, 1, 2), TOKENS, 1);
+        assertEquals(
+                1_200,
+                memory.tensors().stream()
+                        .filter(each -> each.name().startsWith("kept"))
+                        .mapToLong(each -> each.bytes().count())
+                        .sum());
         assertEquals(12_800, bytes(Mesh.single().withData(2), "master weights"));
         var all = new Mesh(2, 4, ZeroStage.PARAMETERS, 2, 2);
         assertEquals(32, all.devices());

@@ -57,6 +57,13 @@ class StepCommunicationTest {
         assertEquals(2 * (6_400 / 4) / 2, replicas);
     }
 
+    /** Stage 2 keeps only a shard of the sum of gradients, so it reduces those of each micro-batch. */
+    @Test
+    void zeroTwoReducesTheGradientsOfEachMicroBatch() {
+        assertEquals(9_600, sent(Mesh.single().withShards(4, ZeroStage.OPTIMIZER_STATE), 16));
+        assertEquals(4_800 + 16 * 4_800, sent(Mesh.single().withShards(4, ZeroStage.GRADIENTS), 16));
+    }
+
     @Test
     void microBatchesRepeatAllTransfersButTheGradientsOfReplicas() {
         assertEquals(sent(Mesh.single().withData(4), 1), sent(Mesh.single().withData(4), 16));
