@@ -135,8 +135,8 @@ public final class Measurements {
     }
 
     /**
-     * Returns whether a case is stored: each of its metrics has a row, and no row has status {@code error}. The file
-     * may contain rows of further metrics.
+     * Returns whether a case is stored: each of its metrics has a row, and no row has status {@code error} or
+     * {@code incomplete}. The file may contain rows of further metrics.
      */
     public boolean holds(Case c) throws IOException {
         List<List<String>> lines = rows.lines();
@@ -151,7 +151,7 @@ public final class Measurements {
         Set<String> found = new LinkedHashSet<>();
         for (List<String> row :
                 lines.stream().skip(1).filter(isRowOf(c, header)).toList()) {
-            if (row.get(status).equals(Status.ERROR.toString())) {
+            if (List.of(Status.ERROR.toString(), Status.INCOMPLETE.toString()).contains(row.get(status))) {
                 return false;
             }
             found.add(row.get(metric));

@@ -10,6 +10,8 @@ public enum Status {
     OOM,
     /** The implementation does not support this combination of parameters. */
     UNSUPPORTED,
+    /** Rounds of the measurement are missing, because it is running or was interrupted. */
+    INCOMPLETE,
     /** The measurement failed with an exception, a crash or an exceeded time limit. */
     ERROR;
 
@@ -51,7 +53,8 @@ public enum Status {
     }
 
     /**
-     * Returns the value of the column {@code status}: {@code ok}, {@code oom}, {@code unsupported} or {@code error}.
+     * Returns the value of the column {@code status}: {@code ok}, {@code oom}, {@code unsupported}, {@code incomplete}
+     * or {@code error}.
      */
     @Override
     public String toString() {

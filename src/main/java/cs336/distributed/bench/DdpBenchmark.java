@@ -2,7 +2,6 @@ package cs336.distributed.bench;
 
 import cs336.bench.Case;
 import cs336.bench.Metric;
-import cs336.bench.Samples;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.RankProgram;
 import cs336.distributed.training.Strategy;
@@ -115,9 +114,11 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
                     samples.set(MESSAGES, List.of((double) wrapped.collectivesPerStep()));
                     samples.set(GRADIENTS, List.of((double) training.gradientBytes()));
                 }
-                if (group.rank() == 0) {
-                    store(store, cases.get(i), samples.samples());
+                boolean isComplete = round == plan.rounds();
+                if (group.rank() == 0 && store.accepts(cases.get(i), isComplete)) {
+                    store.measurements().putSteps(cases.get(i), samples.samples());
                 }
+                store.put(group, cases.get(i), samples, isComplete);
             }
             store.reportRound(group, round, plan.rounds());
         }
@@ -136,11 +137,6 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
             sum += step[k];
         }
         samples.add(COMMUNICATION_PERCENTAGE, 100 * step[phases.indexOf("communication")] / sum);
-    }
-
-    private static void store(MeasurementStore store, Case c, List<Samples> samples) throws IOException {
-        store.measurements().putSteps(c, samples);
-        store.put(c, samples);
     }
 
     /** The execution of a rank's data-parallel training steps. */

@@ -86,12 +86,12 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
             var samples = new SampleCollector();
             measureFirstSteps(group, RankCase.of(c), samples);
             collected.add(samples);
-            store.put(group, c, samples);
+            store.put(group, c, samples, false);
         }
         for (int round = 1; round <= training.rounds() && !missing.isEmpty(); round++) {
             for (int i = 0; i < missing.size(); i++) {
                 train(group, training, RankCase.of(missing.get(i)), collected.get(i));
-                store.put(group, missing.get(i), collected.get(i));
+                store.put(group, missing.get(i), collected.get(i), round == training.rounds());
             }
             store.reportRound(group, round, training.rounds());
         }

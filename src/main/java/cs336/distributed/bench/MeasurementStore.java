@@ -5,6 +5,7 @@ import cs336.bench.Measurement;
 import cs336.bench.Measurements;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
+import cs336.bench.Status;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.Device;
 import java.io.IOException;
@@ -62,22 +63,32 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance.updated());
     }
 
-    /** Stores the samples collected so far on rank 0, see {@link #put(Case, SampleCollector)}. */
-    void put(ProcessGroup group, Case c, SampleCollector collected) throws IOException {
+    /** Returns whether samples may be stored: those of some rounds must not replace a complete result. */
+    boolean accepts(Case c, boolean isComplete) throws IOException {
+        return isComplete || !measurements.holds(c);
+    }
+
+    /** Stores the samples collected so far on rank 0, see {@link #put(Case, SampleCollector, boolean)}. */
+    void put(ProcessGroup group, Case c, SampleCollector collected, boolean isComplete) throws IOException {
         if (group.rank() == 0) {
-            put(c, collected);
+            put(c, collected, isComplete);
         }
     }
 
     /**
-     * Stores the samples collected so far, if there are any, and replaces earlier ones of the same case. Samples that
-     * lack metrics of the case do not replace earlier ones that have all.
+     * Stores the samples collected so far, if there are any, and replaces earlier ones of the same case. Until all
+     * rounds are measured, they have the status {@link Status#INCOMPLETE} and do not replace a complete result.
      */
-    void put(Case c, SampleCollector collected) throws IOException {
+    void put(Case c, SampleCollector collected, boolean isComplete) throws IOException {
         List<Samples> samples = collected.samples();
-        boolean hasAll = samples.stream().map(Samples::metric).toList().containsAll(c.metrics());
-        if (!samples.isEmpty() && (hasAll || !measurements.holds(c))) {
-            put(c, samples);
+        if (!samples.isEmpty() && accepts(c, isComplete)) {
+            Status status = isComplete ? Status.OK : Status.INCOMPLETE;
+            measurements.put(
+                    c,
+                    samples.stream()
+                            .map(each -> new Measurement(each.metric(), each.summary(), status))
+                            .toList(),
+                    provenance.updated());
         }
     }
 

@@ -77,12 +77,12 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
         for (Case c : missing) {
             SampleCollector samples = memory(group, c);
             collected.add(samples);
-            store.put(group, c, samples);
+            store.put(group, c, samples, false);
         }
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < missing.size(); i++) {
                 train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
-                store.put(group, missing.get(i), collected.get(i));
+                store.put(group, missing.get(i), collected.get(i), round == plan.rounds());
             }
             store.reportRound(group, round, plan.rounds());
         }

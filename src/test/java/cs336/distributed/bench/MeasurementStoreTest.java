@@ -1,6 +1,8 @@
 package cs336.distributed.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.Case;
 import cs336.bench.Measurements;
@@ -29,27 +31,30 @@ class MeasurementStoreTest {
     }
 
     @Test
-    void incompleteSamplesDoNotReplaceACompleteResult() throws IOException {
+    void anInterruptedMeasurementIsMeasuredAgainAndReplacesNoCompleteResult() throws IOException {
         var first = new SampleCollector();
         first.add(PEAK, 1);
-        store.put(MEASURED, first);
-        assertEquals(List.of("peak 1"), stored());
         first.add(TOTAL, 2);
-        store.put(MEASURED, first);
-        assertEquals(List.of("peak 1", "total 2"), stored());
+        store.put(MEASURED, first, false);
+        assertEquals(List.of("peak 1 incomplete", "total 2 incomplete"), stored());
+        assertFalse(store.measurements().holds(MEASURED));
+        store.put(MEASURED, first, true);
+        assertEquals(List.of("peak 1 ok", "total 2 ok"), stored());
+        assertTrue(store.measurements().holds(MEASURED));
 
         var again = new SampleCollector();
         again.add(PEAK, 3);
-        store.put(MEASURED, again);
-        assertEquals(List.of("peak 1", "total 2"), stored());
         again.add(TOTAL, 4);
-        store.put(MEASURED, again);
-        assertEquals(List.of("peak 3", "total 4"), stored());
+        store.put(MEASURED, again, false);
+        assertEquals(List.of("peak 1 ok", "total 2 ok"), stored());
+        store.put(MEASURED, again, true);
+        assertEquals(List.of("peak 3 ok", "total 4 ok"), stored());
     }
 
     private List<String> stored() throws IOException {
         return Measurements.read(store.path()).stream()
-                .map(row -> row.getString("metric") + " " + (int) row.getNumber("median"))
+                .map(row ->
+                        row.getString("metric") + " " + (int) row.getNumber("median") + " " + row.getString("status"))
                 .toList();
     }
 }
