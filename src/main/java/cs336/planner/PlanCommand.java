@@ -12,6 +12,7 @@ import cs336.planner.StoredCases.StoredCase;
 import java.io.IOException;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
@@ -112,8 +113,9 @@ public final class PlanCommand extends LabCommand {
                         predicted.total().gib(),
                         machine.usable().gib(),
                         machine.accelerator().name());
-        if (plan.precision().tf32()) {
-            out().println("no time: no profile of tf32 is stored");
+        Optional<String> unpredictable = PlanTime.unpredictable(plan);
+        if (unpredictable.isPresent()) {
+            out().println("no time: " + unpredictable.get());
         } else if (fits) {
             out().println(AlignedText.of(PlanTime.of(plan, machine).table()));
         }

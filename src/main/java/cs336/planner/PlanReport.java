@@ -80,7 +80,7 @@ public final class PlanReport {
                 memory.total().gib(),
                 measuredGib,
                 peak == null ? "" : peak.file() + (peak.outOfMemory() ? ": out of memory" : "")));
-        if (plan.precision().tf32()) {
+        if (PlanTime.unpredictable(plan).isPresent()) {
             return Tables.of(SummaryRow.class, rows).setName(plan.title());
         }
         PlanTime time = PlanTime.of(plan, machine);

@@ -25,6 +25,7 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import tech.tablesaw.api.Table;
 
 /**
@@ -88,14 +89,28 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
         return of(plan, PlanMachine.H200);
     }
 
+    /** Returns why the time of a plan is not predicted; empty if it is. */
+    static Optional<String> unpredictable(StepPlan plan) {
+        if (plan.precision().tf32()) {
+            return Optional.of("no profile of tf32 is stored");
+        }
+        return plan.isSharded() && plan.pass() == Pass.FORWARD
+                ? Optional.of("the collectives of a forward pass alone are not predicted")
+                : Optional.empty();
+    }
+
     /**
      * Returns the prediction for a plan.
      *
-     * @throws IllegalArgumentException if the precision is TF32, of which no profile is stored
+     * @throws IllegalArgumentException if the precision is TF32, of which no profile is stored, or the plan is a
+     *     forward pass with sharded parameters, whose collectives are not predicted
      * @throws IOException if a file of measurements cannot be read
      */
     public static PlanTime of(StepPlan plan, PlanMachine machine) throws IOException {
         MeasuredCosts costs = MeasuredCosts.of(plan.precision());
+        unpredictable(plan).ifPresent(reason -> {
+            throw new IllegalArgumentException("plan must not be " + plan.title() + ": " + reason);
+        });
         StepWork work = StepWork.of(plan);
         double slower = 1 / machine.bandwidthRatio();
         boolean backwards = plan.pass().valuesPerParameter() > 1;

@@ -92,4 +92,26 @@ class PlanTimeTest {
                 assertThrows(IllegalArgumentException.class, () -> PlanTime.of(XL.withPrecision(Precision.TF32)))
                         .getMessage());
     }
+
+    @Test
+    void theCollectivesOfAShardedForwardPassAreNotPredicted() throws IOException {
+        StepPlan forward = XL.withPass(Pass.FORWARD);
+        PlanTime.of(forward.withGpus(2, FsdpMode.DDP)); // a forward pass of data parallelism has none
+        StepPlan sharded = forward.withGpus(2, FsdpMode.FSDP);
+        String message = assertThrows(IllegalArgumentException.class, () -> PlanTime.of(sharded))
+                .getMessage();
+        assertTrue(message.endsWith("the collectives of a forward pass alone are not predicted"), message);
+    }
+
+    /** With blocks-1 a launch-bound step launches another forward pass of all blocks. */
+    @Test
+    void recomputationAddsLaunches() throws IOException {
+        StepPlan small = StepPlan.of(ModelSize.SMALL.config(ModelEdition.SPRING_2025, 128))
+                .withBatch(4);
+        double everything = PlanTime.of(small).total().value();
+        double blocks = PlanTime.of(small.withCheckpointing(CheckpointPolicy.blocks(1)))
+                .total()
+                .value();
+        assertTrue(blocks > 1.2 * everything, blocks + " s and " + everything + " s");
+    }
 }
