@@ -191,7 +191,7 @@ final class CollectiveLog {
             rendezvous.post("calls", describeLastCalls());
             long end = System.nanoTime() + COMPARISON_TIMEOUT.toNanos();
             for (int other : others) {
-                String theirs = rendezvous.read("calls", other, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+                String theirs = rendezvous.readUntil("calls", other, end);
                 String difference = theirs == null ? "" : difference(other, theirs);
                 if (!difference.isEmpty()) {
                     return "; " + difference;

@@ -100,7 +100,7 @@ public final class ProcessGroup implements AutoCloseable {
             }
             throw new CollectiveFailure(
                     "rank " + world.rank() + " of " + world.size() + " could not connect through " + backend + ": "
-                            + CollectiveFailure.reason(e),
+                            + CollectiveFailure.reason(e) + rendezvous.silentMembers(),
                     e);
         }
     }

@@ -102,8 +102,12 @@ public final class RankWatch implements AutoCloseable {
     }
 
     private synchronized FirstFailure hostIsLost() {
-        return own != null && (!own.amongRanks || world.rank() == 0)
-                ? new FirstFailure(world.rank(), own.reason)
+        boolean isByAgent = Rendezvous.isHostedByTorchrun();
+        if (own != null && (!own.amongRanks || isByAgent || world.rank() == 0)) {
+            return new FirstFailure(world.rank(), own.reason);
+        }
+        return isByAgent
+                ? new FirstFailure(world.rank(), "torchrun's agent, which hosts the store, does not respond")
                 : new FirstFailure(0, "its process, which hosts the store, has ended or does not respond");
     }
 

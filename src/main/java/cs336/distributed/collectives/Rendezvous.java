@@ -109,7 +109,7 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     /** Returns whether torchrun's agent hosts the store at the master address, as it does by default. */
-    private static boolean isHostedByTorchrun() {
+    static boolean isHostedByTorchrun() {
         return "True".equals(System.getenv("TORCHELASTIC_USE_AGENT_STORE"));
     }
 
@@ -345,6 +345,23 @@ public final class Rendezvous implements AutoCloseable {
         });
     }
 
+    /**
+     * Returns which members have failed otherwise than this rank, which could not connect to the group, for the end of
+     * an error message. Waits at most two seconds, because those that could not connect either fail at the same time.
+     */
+    String silentMembers() {
+        try {
+            post("unconnected", "");
+            long end = System.nanoTime() + REQUEST_TIMEOUT.toNanos();
+            List<Integer> silent = members.stream()
+                    .filter(member -> readUntil("unconnected", member, end) == null)
+                    .toList();
+            return silent.isEmpty() ? "" : "; no report from ranks " + silent;
+        } catch (CollectiveFailure e) {
+            return "; " + e.getMessage();
+        }
+    }
+
     private String get(String key) {
         return request(REQUEST_TIMEOUT, () -> new String(store.get(key).get(), StandardCharsets.UTF_8));
     }
@@ -404,7 +421,10 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private String host() {
-        return inFile ? "the file of the store" : "rank 0, which hosts the store,";
+        if (inFile) {
+            return "the file of the store";
+        }
+        return (isHostedByTorchrun() ? "torchrun's agent" : "rank 0") + ", which hosts the store,";
     }
 
     /** Returns the key of a rank's value in the store. */

@@ -1,6 +1,7 @@
 package cs336.distributed.collectives;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.TestJvm;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import org.bytedeco.pytorch.TCPStore;
 import org.bytedeco.pytorch.TCPStoreOptions;
 import org.junit.jupiter.api.Test;
@@ -48,6 +50,22 @@ class RendezvousTest {
         String first = messages.get(0).get();
         assertTrue(first.startsWith("rank 2 did not call collective 1, barrier"), first);
         pool.shutdown();
+    }
+
+    /** Rank 1 registers and ends before it connects. */
+    @Test
+    void aRankThatEndsBeforeItConnectsIsNamed() throws Exception {
+        Duration timeout = Duration.ofSeconds(2);
+        var ends = new FutureTask<>(() -> Rendezvous.inFile(World.local(1, 2, 29_500), timeout, folder.resolve("store"))
+                .register("host cpu"));
+        new Thread(ends).start();
+        String message = assertThrows(
+                        CollectiveFailure.class,
+                        () -> ProcessGroup.join(
+                                World.local(0, 2, 29_500), CollectiveBackend.GLOO, timeout, folder.resolve("store")))
+                .getMessage();
+        assertTrue(message.endsWith("; no report from ranks [1]"), message);
+        ends.get();
     }
 
     /** A rank that has published its failure may be killed at once; the others must still read the whole failure. */
