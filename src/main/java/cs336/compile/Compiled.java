@@ -47,6 +47,7 @@ public final class Compiled implements AutoCloseable {
     /**
      * The properties of an input that a recording depends on.
      *
+     * @param negated whether the input is lazily negated
      * @param first the index of the first input that shares memory with this one
      * @param parameter the index of the parameter that shares memory with it, or −1
      */

@@ -155,7 +155,10 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
     }
 
-    /** Separate parts of one storage have separate version counters, which would hide a write to a saved value. */
+    /**
+     * Marks outputs that are parts of the storage of an earlier output, so that they are copied. As tensors they would
+     * have a version counter of their own, which would hide a write to a saved value from the other outputs.
+     */
     private void copyOutputsOfSharedStorages() {
         List<View> all = parts.forward().outputs();
         for (int i = 1; i < outputs; i++) {
