@@ -83,19 +83,27 @@ public final class OverlapTable {
         traces.forEach((name, trace) -> {
             int[] steps = trace.steps();
             if (steps.length == 0) {
-                add(name, OptionalInt.empty(), trace, rows);
+                Activity.of(trace).forEach(activity -> rows.add(new OverlapRow(name, OptionalInt.empty(), activity)));
             }
+            List<Activity> whole = Activity.of(trace);
             for (int step : steps) {
-                add(name, OptionalInt.of(step), trace.step(step), rows);
+                for (Activity activity : Activity.of(trace.step(step))) {
+                    rows.add(new OverlapRow(name, OptionalInt.of(step), withEarlierWork(activity, whole)));
+                }
             }
         });
         return new OverlapTable(rows);
     }
 
-    private static void add(String name, OptionalInt step, Trace trace, List<OverlapRow> rows) {
-        for (Activity activity : Activity.of(trace)) {
-            rows.add(new OverlapRow(name, step, activity));
-        }
+    /** Returns a step's activity with all computation in its time: kernels of the step before may still run. */
+    private static Activity withEarlierWork(Activity step, List<Activity> whole) {
+        Intervals time = Intervals.of(List.of(new Intervals.TimeInterval(step.start(), step.end())));
+        Intervals computation = whole.stream()
+                .filter(each -> each.device().equals(step.device()))
+                .map(each -> each.computation().and(time))
+                .findFirst()
+                .orElseThrow();
+        return new Activity(step.device(), step.start(), step.end(), computation, step.communication(), step.copies());
     }
 
     /** Returns the rows ordered by trace, step and device. */

@@ -196,6 +196,25 @@ class OverlapTest {
         assertEquals(new Breakdown(50_001, 94_250, 0, 105_812), Breakdown.of(device));
     }
 
+    /** The host is a step ahead: the gather of step 1 overlaps with the kernel of step 0. */
+    @Test
+    void kernelsOfTheStepBeforeAreComputation() throws IOException {
+        Trace trace = new TraceText()
+                .range(MAIN, "ProfilerStep#0", 0, 10)
+                .launch(MAIN, 1, 2, 1)
+                .kernel(7, "gemm", 2, 100, 1)
+                .range(MAIN, "ProfilerStep#1", 10, 20)
+                .launch(MAIN, 11, 12, 2)
+                .kernel(7, "gemm", 100, 200, 2)
+                .launch(MAIN, 13, 14, 3)
+                .kernel(20, "ncclDevKernel_AllGather", 20, 90, 3)
+                .read();
+        OverlapTable.OverlapRow last =
+                OverlapTable.of(Map.of("rank 0", trace)).rows().get(1);
+        assertEquals(new Overlap(70, 70), last.overlap());
+        assertEquals(new Breakdown(190, 0, 0, 0), last.breakdown());
+    }
+
     /** The expected sums are those that make_python_ddp_trace.py prints. Rank 1 waited for rank 0. */
     @Test
     void sumsOfPythonDdpTracesAgreeWithAnIndependentProgram() throws IOException {
