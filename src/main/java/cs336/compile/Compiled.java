@@ -145,6 +145,9 @@ public final class Compiled implements AutoCloseable {
      * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
      * differentiable once. A call inside of a function that is being recorded becomes a part of that recording.
      *
+     * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
+     * seed: unused ones are removed, and a recording with gradients draws numbers of its own.
+     *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function reads elements of tensors on the host, unless {@link #orPlain}
      * @throws IllegalArgumentException if there is no input, or one is null, undefined or not dense
