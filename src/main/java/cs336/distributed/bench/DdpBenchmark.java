@@ -114,11 +114,7 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
                     samples.set(MESSAGES, List.of((double) wrapped.collectivesPerStep()));
                     samples.set(GRADIENTS, List.of((double) training.gradientBytes()));
                 }
-                boolean isComplete = round == plan.rounds();
-                if (group.rank() == 0 && store.accepts(cases.get(i), isComplete)) {
-                    store.measurements().putSteps(cases.get(i), samples.samples());
-                }
-                store.put(group, cases.get(i), samples, isComplete);
+                store.putWithSteps(group, cases.get(i), samples, round == plan.rounds());
             }
             store.reportRound(group, round, plan.rounds());
         }

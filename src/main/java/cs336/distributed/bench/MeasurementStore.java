@@ -60,36 +60,48 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
 
     /** Stores a case's samples and replaces earlier ones of the same case. */
     public void put(Case c, List<Samples> samples) throws IOException {
-        measurements.put(c, samples.stream().map(Measurement::of).toList(), provenance.updated());
+        put(c, samples, Status.OK);
     }
 
-    /** Returns whether samples may be stored: those of some rounds must not replace a complete result. */
-    boolean accepts(Case c, boolean isComplete) throws IOException {
-        return isComplete || !measurements.holds(c);
+    private void put(Case c, List<Samples> samples, Status status) throws IOException {
+        List<Measurement> rows = samples.stream()
+                .map(each -> new Measurement(each.metric(), each.summary(), status))
+                .toList();
+        measurements.put(c, rows, provenance.updated());
     }
 
-    /** Stores the samples collected so far on rank 0, see {@link #put(Case, SampleCollector, boolean)}. */
-    void put(ProcessGroup group, Case c, SampleCollector collected, boolean isComplete) throws IOException {
+    /** Stores the samples collected so far on rank 0, see {@link #put(Case, SampleCollector, boolean, boolean)}. */
+    void put(ProcessGroup group, Case c, SampleCollector collected, boolean isLast) throws IOException {
         if (group.rank() == 0) {
-            put(c, collected, isComplete);
+            put(c, collected, isLast, false);
+        }
+    }
+
+    /** Stores the samples collected so far and the values of their steps on rank 0. */
+    void putWithSteps(ProcessGroup group, Case c, SampleCollector collected, boolean isLast) throws IOException {
+        if (group.rank() == 0) {
+            put(c, collected, isLast, true);
         }
     }
 
     /**
      * Stores the samples collected so far, if there are any, and replaces earlier ones of the same case. Until all
-     * rounds are measured, they have the status {@link Status#INCOMPLETE} and do not replace a complete result.
+     * rounds and all metrics of the case are measured, they have the status {@link Status#INCOMPLETE} and do not
+     * replace a complete result.
+     *
+     * @param isLast whether this was the last round
      */
-    void put(Case c, SampleCollector collected, boolean isComplete) throws IOException {
+    void put(Case c, SampleCollector collected, boolean isLast, boolean withSteps) throws IOException {
         List<Samples> samples = collected.samples();
-        if (!samples.isEmpty() && accepts(c, isComplete)) {
-            Status status = isComplete ? Status.OK : Status.INCOMPLETE;
-            measurements.put(
-                    c,
-                    samples.stream()
-                            .map(each -> new Measurement(each.metric(), each.summary(), status))
-                            .toList(),
-                    provenance.updated());
+        boolean isComplete =
+                isLast && samples.stream().map(Samples::metric).toList().containsAll(c.metrics());
+        if (samples.isEmpty() || !isComplete && measurements.holds(c)) {
+            return;
         }
+        if (withSteps) {
+            measurements.putSteps(c, samples);
+        }
+        put(c, samples, isComplete ? Status.OK : Status.INCOMPLETE);
     }
 
     /** Prints on rank 0 that a round is complete. */

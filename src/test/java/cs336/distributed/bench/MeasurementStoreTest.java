@@ -34,20 +34,24 @@ class MeasurementStoreTest {
     void anInterruptedMeasurementIsMeasuredAgainAndReplacesNoCompleteResult() throws IOException {
         var first = new SampleCollector();
         first.add(PEAK, 1);
+        store.put(MEASURED, first, false, false);
+        assertEquals(List.of("peak 1 incomplete"), stored());
         first.add(TOTAL, 2);
-        store.put(MEASURED, first, false);
+        store.put(MEASURED, first, false, false);
         assertEquals(List.of("peak 1 incomplete", "total 2 incomplete"), stored());
         assertFalse(store.measurements().holds(MEASURED));
-        store.put(MEASURED, first, true);
+        store.put(MEASURED, first, true, false);
         assertEquals(List.of("peak 1 ok", "total 2 ok"), stored());
         assertTrue(store.measurements().holds(MEASURED));
 
         var again = new SampleCollector();
         again.add(PEAK, 3);
-        again.add(TOTAL, 4);
-        store.put(MEASURED, again, false);
+        store.put(MEASURED, again, true, false);
         assertEquals(List.of("peak 1 ok", "total 2 ok"), stored());
-        store.put(MEASURED, again, true);
+        again.add(TOTAL, 4);
+        store.put(MEASURED, again, false, false);
+        assertEquals(List.of("peak 1 ok", "total 2 ok"), stored());
+        store.put(MEASURED, again, true, false);
         assertEquals(List.of("peak 3 ok", "total 4 ok"), stored());
     }
 
