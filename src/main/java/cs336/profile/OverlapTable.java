@@ -81,11 +81,11 @@ public final class OverlapTable {
     public static OverlapTable of(Map<String, Trace> traces) {
         var rows = new ArrayList<OverlapRow>();
         traces.forEach((name, trace) -> {
+            List<Activity> whole = Activity.of(trace);
             int[] steps = trace.steps();
             if (steps.length == 0) {
-                Activity.of(trace).forEach(activity -> rows.add(new OverlapRow(name, OptionalInt.empty(), activity)));
+                whole.forEach(activity -> rows.add(new OverlapRow(name, OptionalInt.empty(), activity)));
             }
-            List<Activity> whole = Activity.of(trace);
             for (int step : steps) {
                 for (Activity activity : Activity.of(trace.step(step))) {
                     rows.add(new OverlapRow(name, OptionalInt.of(step), withEarlierWork(activity, whole)));

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cs336.torch.AutogradFunction;
+import cs336.distributed.launch.FailingWellTest;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -131,49 +131,34 @@ class HostStoreTest extends ScopedTest {
     @Test
     @Tag("gpu")
     void anAbandonedForwardPassLeavesNoMemory() {
-        Device device = Device.cuda(0);
-        Tensor x = leaf(device, 1 << 20);
-        Tensor weight = leaf(device, 1 << 20);
-        var host = new HostStore();
-        long before = MemoryStats.current(device);
-        for (int i = 0; i < 3; i++) {
-            try (var scope = MemoryScope.open()) {
-                chain(host, x, weight);
-            }
-            host.beginPass();
-            assertEquals(before, MemoryStats.current(device));
-        }
-    }
-
-    /** The identity, whose backward pass fails. */
-    private static final class Failing extends AutogradFunction {
-        @Override
-        protected Tensor[] forward(Context ctx, Tensor... x) {
-            return new Tensor[] {x[0].view_as(x[0])};
-        }
-
-        @Override
-        protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
-            throw new ArithmeticException("no gradient today");
-        }
+        requireNoMemoryLeft(HostStoreTest::chain);
     }
 
     @Test
     @Tag("gpu")
     void aFailedBackwardPassLeavesNoMemory() {
+        requireNoMemoryLeft((host, x, weight) -> {
+            host.beginPass();
+            Tensor first = new FailingWellTest.Faulty().apply(host.endBlock(block(host, x, weight)))[0];
+            Tensor second = host.endBlock(block(host, first, weight)); // prefetches the inputs of the first
+            assertThrows(
+                    ArithmeticException.class, () -> Backward.of(second.sum()).gradients(x));
+        });
+    }
+
+    private interface Pass {
+        void run(HostStore host, Tensor x, Tensor weight);
+    }
+
+    private static void requireNoMemoryLeft(Pass pass) {
         Device device = Device.cuda(0);
         Tensor x = leaf(device, 1 << 20);
         Tensor weight = leaf(device, 1 << 20);
         var host = new HostStore();
         long before = MemoryStats.current(device);
         for (int i = 0; i < 3; i++) {
-            host.beginPass();
             try (var scope = MemoryScope.open()) {
-                Tensor first = new Failing().apply(host.endBlock(block(host, x, weight)))[0];
-                Tensor second = host.endBlock(block(host, first, weight)); // prefetches the inputs of the first
-                assertThrows(
-                        ArithmeticException.class,
-                        () -> Backward.of(second.sum()).gradients(x));
+                pass.run(host, x, weight);
             }
             host.beginPass();
             assertEquals(before, MemoryStats.current(device));

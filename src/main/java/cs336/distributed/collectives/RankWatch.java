@@ -181,8 +181,7 @@ public final class RankWatch implements AutoCloseable {
      * Publishes a failure, unless another rank has published one, in one request: this rank may be killed at any time.
      */
     private void claim(FirstFailure failure) {
-        byte[] text = (failure.rank + "\n" + failure.reason).getBytes(StandardCharsets.UTF_8);
-        store.compareSet(FIRST, new ByteVector(), new ByteVector(text));
+        store.compareSet(FIRST, new ByteVector(), bytes(failure.rank + "\n" + failure.reason));
     }
 
     /** Reads the first failure and returns whether there is one. */
@@ -249,7 +248,11 @@ public final class RankWatch implements AutoCloseable {
     }
 
     private void setShared(String key, String text) {
-        store.set(key, new ByteVector(text.getBytes(StandardCharsets.UTF_8)));
+        store.set(key, bytes(text));
+    }
+
+    private static ByteVector bytes(String text) {
+        return new ByteVector(text.getBytes(StandardCharsets.UTF_8));
     }
 
     private boolean has(String key) {

@@ -189,9 +189,8 @@ public final class Rendezvous implements AutoCloseable {
     private static String unreachable(World world, Duration timeout, String reason) {
         String address = world.masterAddress() + ":" + world.masterPort();
         if (world.rank() > 0 || isHostedByTorchrun()) {
-            String host = isHostedByTorchrun() ? "torchrun's agent" : "rank 0";
-            return "rank " + world.rank() + " could not reach " + host + " at " + address + " within " + text(timeout)
-                    + ": " + reason;
+            return "rank " + world.rank() + " could not reach " + tcpHost() + " at " + address + " within "
+                    + text(timeout) + ": " + reason;
         }
         return reason.contains("EADDRINUSE")
                 ? "rank 0 cannot listen at port " + world.masterPort() + ": the port is in use; set another MASTER_PORT"
@@ -299,7 +298,7 @@ public final class Rendezvous implements AutoCloseable {
         long end = System.nanoTime() + REQUEST_TIMEOUT.toNanos();
         for (int rank = 1; world.rank() == 0 && rank < world.size(); rank++) {
             if (has(key("here", rank))) {
-                read("informed", rank, Duration.ofNanos(Math.max(1, end - System.nanoTime())));
+                readUntil("informed", rank, end);
             }
         }
         return new CollectiveFailure(message);
@@ -421,10 +420,11 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private String host() {
-        if (inFile) {
-            return "the file of the store";
-        }
-        return (isHostedByTorchrun() ? "torchrun's agent" : "rank 0") + ", which hosts the store,";
+        return inFile ? "the file of the store" : tcpHost() + ", which hosts the store,";
+    }
+
+    private static String tcpHost() {
+        return isHostedByTorchrun() ? "torchrun's agent" : "rank 0";
     }
 
     /** Returns the key of a rank's value in the store. */

@@ -35,8 +35,7 @@ final class FsdpState {
     private static final String PREFIX = "optimizer."; // as in Checkpoint
     private static final String KIND = "optimizer";
     private static final String RANKS = "ranks";
-    private static final String SAVE =
-            "save"; // metadata that only the files of one call of saveShards() have in common
+    private static final String SAVE = "save"; // equal in the files of one save only
 
     private final DeviceMesh mesh;
     private final ProcessGroup group; // of all ranks

@@ -230,7 +230,7 @@ final class FsdpUnit implements AutoCloseable {
         DType dtype = reducedParameters.get(0).masterDtype();
         if (DType.of(reducedFlat) == dtype
                 || reducedParameters.stream().anyMatch(parameter -> parameter.masterDtype() != dtype)) {
-            return reducedShards; // of several dtypes, each is cast by itself
+            return reducedShards; // shards of several dtypes are cast separately
         }
         Tensor flat =
                 torch.empty(Tensors.shape(reducedFlat), mesh.all().device().options(dtype), null);

@@ -8,7 +8,6 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -47,8 +46,8 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
         NnModule module = NnModule.construct(constructor::get, shard);
         FsdpUnits sharded = new Division(module, mesh, settings).divide(created);
         var descriptions = new ArrayList<String>();
-        sharded.parameters.forEach((name, parameter) -> descriptions.add(name + " " + parameter.masterDtype()
-                + Arrays.toString(parameter.shape()) + (parameter.isTrainable() ? "" : " frozen")));
+        sharded.parameters.forEach((name, parameter) -> descriptions.add(
+                SameParameters.describe(name, parameter.masterDtype(), parameter.shape(), parameter.isTrainable())));
         SameParameters.require(group, descriptions);
         return sharded;
     }

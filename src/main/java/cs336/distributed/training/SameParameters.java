@@ -25,13 +25,17 @@ final class SameParameters {
             if (!parameter.is_contiguous()) {
                 throw new IllegalArgumentException("parameter " + name + " must be contiguous");
             }
-            descriptions.add(name + " " + DType.of(parameter) + Arrays.toString(Tensors.shape(parameter))
-                    + (parameter.requires_grad() ? "" : " frozen"));
+            descriptions.add(describe(name, DType.of(parameter), Tensors.shape(parameter), parameter.requires_grad()));
         });
         require(group, descriptions);
     }
 
-    /** Compares the descriptions of the parameters of all ranks. All ranks must call it. */
+    /** Returns the description of a parameter, as in {@code fc.weight fp32[4, 2] frozen}. */
+    static String describe(String name, DType dtype, long[] shape, boolean isTrainable) {
+        return name + " " + dtype + Arrays.toString(shape) + (isTrainable ? "" : " frozen");
+    }
+
+    /** Compares the {@linkplain #describe descriptions} of the parameters of all ranks. All ranks must call it. */
     static void require(ProcessGroup group, ArrayList<String> descriptions) {
         List<ArrayList<String>> all = group.allGather(descriptions);
         for (int rank = 1; rank < all.size(); rank++) {
