@@ -35,8 +35,9 @@ public interface Fuser {
     }
 
     /**
-     * Returns zeros with the shapes and the autograd graph of {@link #linear}. By default the layers have separate
-     * graphs.
+     * Returns zeros with the shapes and the autograd graph of {@link #linear}, without the matrix multiplications: the
+     * backward pass of a recomputed function does not read the outputs of its last layers. By default the layers have
+     * separate graphs.
      *
      * @param x […, in]
      */

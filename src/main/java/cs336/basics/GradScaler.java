@@ -178,6 +178,7 @@ public final class GradScaler implements AutoCloseable {
      * optimizer state do not change.
      *
      * @return whether the optimizer stepped
+     * @throws IllegalArgumentException if a gradient is fp16, as in {@link #unscale}
      * @throws IllegalStateException if it was already called since the last {@link #update}, or no parameter has a
      *     gradient
      */

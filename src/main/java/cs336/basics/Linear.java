@@ -57,7 +57,8 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Returns zeros with the shapes and the autograd graph of {@link #jointly}; see {@link #unread}.
+     * Returns zeros with the shapes and the autograd graph of {@link #jointly}, without the matrix multiplication; see
+     * {@link Fuser#unreadLinear}.
      *
      * @param x […, in]
      */

@@ -48,10 +48,13 @@ public final class LinearCrossEntropy extends AutogradFunction {
      *
      * @param x [..., D], any floating type
      * @param weight W [V, D]
-     * @param targets [...], int64, each from 0 to V − 1; see {@link Losses#crossEntropy}
+     * @param targets [...], int64, each from 0 to V − 1. Only targets on the CPU are checked. On CUDA a target out of
+     *     range makes the loss NaN where a {@link CrossEntropyKernel} runs (16-bit logits), and triggers a device
+     *     assertion elsewhere
      * @param rows number of rows whose logits are in memory at a time, at least 1
      * @return a 0-dimensional tensor, in fp32 (fp64 for fp64 inputs)
-     * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target is out of range
+     * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target on the CPU is
+     *     out of range
      */
     public static Tensor of(Tensor x, Tensor weight, Tensor targets, int rows) {
         TransformerConfig.requirePositive("rows", rows);

@@ -23,7 +23,8 @@ public final class Losses {
      *     would synchronize with the device; a device assertion in PyTorch's kernel reports targets out of range
      *     instead.
      * @return a 0-dimensional tensor
-     * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target is out of range
+     * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target on the CPU is
+     *     out of range
      */
     public static Tensor crossEntropy(Tensor logits, Tensor targets) {
         try (var range = ProfilerRange.of("loss");

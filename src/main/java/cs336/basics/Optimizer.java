@@ -68,7 +68,8 @@ public interface Optimizer extends AutoCloseable {
     /**
      * Checks that {@link #loadState} would accept this state, without changing anything.
      *
-     * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs
+     * @throws IllegalArgumentException if an entry belongs to no parameter, a parameter has only some of its tensors,
+     *     or a shape or dtype differs
      */
     void requireLoadable(Map<String, Tensor> state);
 
@@ -76,8 +77,8 @@ public interface Optimizer extends AutoCloseable {
      * Copies a state that {@link #state} returned. Parameters without an entry are reset to their state before the
      * first step.
      *
-     * @throws IllegalArgumentException if a name is unknown or incomplete, or a shape or dtype differs; then nothing
-     *     changes
+     * @throws IllegalArgumentException if an entry belongs to no parameter, a parameter has only some of its tensors,
+     *     or a shape or dtype differs; then nothing changes
      */
     void loadState(Map<String, Tensor> state);
 

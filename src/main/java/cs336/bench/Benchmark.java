@@ -191,7 +191,10 @@ public final class Benchmark {
         }
     }
 
-    /** Returns the step that {@link #run} times, so that a caller can run it under a profiler. */
+    /**
+     * Returns the step that {@link #run} times, so that a caller can run it under a profiler. Allows or forbids TF32
+     * for the whole process, as the precision says.
+     */
     public Step step(Pass pass) {
         Torch.allowTf32(precision.tf32());
         return new Step(pass);

@@ -66,7 +66,7 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
                     addWithin(ticks, digit * Math.pow(10, decade));
                 }
             }
-            return ticks;
+            return ticks.isEmpty() ? roundNumbers(most) : ticks;
         }
         // Ticks of a linear axis are multiples of the step; those of a logarithmic axis start at a whole power.
         double first = spacing == Spacing.LINEAR ? Math.ceil(ends()[0] / step) * step : Math.ceil(toAxis(min) - 1e-9);
@@ -74,6 +74,15 @@ public record HorizontalScale(Spacing spacing, double min, double max) {
         // it.
         for (int i = 0; i <= 2 * most && first + i * step <= ends()[1]; i++) {
             addWithin(ticks, spacing.fromAxis(first + i * step));
+        }
+        return ticks.isEmpty() ? roundNumbers(most) : ticks;
+    }
+
+    /** Returns the ticks of a logarithmic axis that is too short to contain a power. */
+    private List<Double> roundNumbers(int most) {
+        var ticks = new ArrayList<Double>();
+        if (spacing != Spacing.LINEAR) {
+            new HorizontalScale(Spacing.LINEAR, min, max).ticks(most).forEach(value -> addWithin(ticks, value));
         }
         return ticks;
     }

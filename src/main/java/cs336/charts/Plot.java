@@ -171,8 +171,9 @@ public final class Plot {
      *
      * @param name name of the figure: lower-case letters, digits and hyphens
      * @param description alternative text for readers who cannot see the figure
-     * @throws IllegalArgumentException if x or y is not set, no row has a value, two rows have the same panel, series
-     *     and x, there are more series than colours, or a value on a logarithmic axis is not positive
+     * @throws IllegalArgumentException if x or y is not set, stacked bars have an error, no row has a value, two rows
+     *     have the same panel, series and x, there are more series than colours, or a value on a logarithmic axis is
+     *     not positive
      */
     public Figure figure(String name, String description) {
         try {
@@ -185,6 +186,9 @@ public final class Plot {
     private Figure draw(String name, String description) {
         if (x == null || y == null) {
             throw new IllegalArgumentException("x and y must be set before figure(…)");
+        }
+        if (stacked && error != null) {
+            throw new IllegalArgumentException("stacked bars have no error bars; leave out error(…) or stacked()");
         }
         List<String> panelNames = panels == null ? List.of("") : distinct(panels);
         List<String> seriesNames = by == null ? List.of("") : distinct(by);

@@ -7,7 +7,8 @@ package cs336.checkpointing;
  * @param keptByFeedForward bytes of those that the feed-forward layer and its normalization save
  * @param input bytes of the input
  * @param elementwise bytes of those that {@link CheckpointPolicy#elementwise} recomputes
- * @param elementwiseOfFeedForward bytes of those of {@code elementwise} that are also in {@code keptByFeedForward}
+ * @param elementwiseOfFeedForward the part of {@code elementwise} that belongs to the feed-forward layer and its
+ *     normalization
  */
 public record BlockBytes(
         long kept, long keptByFeedForward, long input, long elementwise, long elementwiseOfFeedForward) {

@@ -62,8 +62,8 @@ public final class HostStore extends ActivationStore {
     }
 
     /**
-     * Ends a block. Returns its output, behind which the backward pass starts to copy the inputs of the previous block
-     * back.
+     * Ends a block of the forward pass. When the backward pass reaches the returned tensor, before it runs this block,
+     * it starts to copy the inputs of the previous block back to the GPU.
      *
      * @param output the output of the block; any tensor
      * @return the same tensor, or a view of it in the caller's memory scope

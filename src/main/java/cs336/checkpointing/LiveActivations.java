@@ -10,8 +10,8 @@ package cs336.checkpointing;
  * @param blocksWithoutFeedForward the number of other blocks that keep everything but the feed-forward layer
  * @param inputs the number of checkpoints: inputs of recomputed blocks
  * @param depth the number of recomputations in progress; 0 if the block is not recomputed
- * @param laterInRecomputation the number of these recomputations that also contain later blocks; the backward passes of
- *     those have ended
+ * @param laterInRecomputation the number of these recomputations that also ran later blocks, whose backward passes have
+ *     ended
  */
 public record LiveActivations(
         CheckpointPlan plan,

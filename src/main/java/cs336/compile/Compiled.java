@@ -117,8 +117,8 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns a version in which plain attention still stores its scores. By default it becomes FlashAttention on a GPU
-     * that has a kernel for it.
+     * Returns a version that does not replace plain attention by FlashAttention, so that its scores are stored. By
+     * default it is replaced on a GPU that has a kernel for it.
      */
     public Compiled keepAttention() {
         return new Compiled(function, parameters, true, graphed, fallsBack);
@@ -143,13 +143,16 @@ public final class Compiled implements AutoCloseable {
 
     /**
      * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
-     * differentiable once. A call inside of a function that is being recorded becomes a part of that recording.
+     * differentiable once. A function with gradients that writes to tensors outside of it, or of whose outputs none
+     * requires a gradient, is not compiled but called. A call inside of a function that is being recorded becomes a
+     * part of that recording.
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
      * seed: unused ones are removed, and a recording with gradients draws numbers of its own.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
-     * @throws UnrecordableException if the function reads elements of tensors on the host, unless {@link #orPlain}
+     * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of
+     *     tensors on the host, unless {@link #orPlain}. The message names the operator and the source line
      * @throws IllegalArgumentException if there is no input, or one is null, undefined or not dense
      * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter
      */

@@ -56,8 +56,9 @@ import org.bytedeco.pytorch.Tensor;
  * <p>Except for {@link #clip}, settings are made before the first batch; later calls throw
  * {@link IllegalStateException}.
  *
- * <p>A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
- * before it computes new gradients.
+ * <p>Each {@link #run} and {@link #accumulate} allows or forbids TF32 for the whole process, as its precision says, and
+ * does not restore it. A recorded step holds its activations and gradients until {@link #close()}. Each step calls
+ * {@code zeroGrad()} before it computes new gradients.
  */
 public final class CompiledStep implements AutoCloseable {
     private static final int WARMUP = 3;

@@ -12,6 +12,8 @@ import io.github.spencerpark.jupyter.messages.Message;
 import io.github.spencerpark.jupyter.messages.MessageContext;
 import io.github.spencerpark.jupyter.messages.MessageType;
 import io.github.spencerpark.jupyter.messages.publish.PublishError;
+import io.github.spencerpark.jupyter.messages.publish.PublishExecuteInput;
+import io.github.spencerpark.jupyter.messages.publish.PublishExecuteResult;
 import io.github.spencerpark.jupyter.messages.publish.PublishStatus;
 import io.github.spencerpark.jupyter.messages.reply.CompleteReply;
 import io.github.spencerpark.jupyter.messages.reply.ErrorReply;
@@ -81,7 +83,7 @@ final class ClientConnection extends JupyterConnection {
         setHandler(MessageType.EXECUTE_REQUEST, (environment, request) -> {
             // Only times of the client are compared, because its clock may differ from the kernel's.
             Instant sent = sent(request);
-            if (request.getContent().shouldStopOnError() && !sent.isAfter(queuedUntil)) {
+            if (!sent.isAfter(queuedUntil)) {
                 environment.setBusyDeferIdle();
                 environment.defer().reply(new Aborted());
                 return;
@@ -91,7 +93,10 @@ final class ClientConnection extends JupyterConnection {
             beginCell(kernel.widgets(), request);
             lastCell = environment;
             run.handle(environment, request);
-            if (failure != null && sent.isBefore(Instant.MAX)) {
+            if (isSilent(request) || !request.getContent().shouldStoreHistory()) {
+                kernel.uncount();
+            }
+            if (failure != null && request.getContent().shouldStopOnError() && sent.isBefore(Instant.MAX)) {
                 queuedUntil = sent.plus(Duration.ofNanos(System.nanoTime() - start));
             }
         });
@@ -111,6 +116,13 @@ final class ClientConnection extends JupyterConnection {
         boolean attended = request.getContent().isStdinEnabled();
         widgets.beginCell(metadata.get("cellId") instanceof String cell ? cell : null, attended);
         Progress.inNotebook(attended);
+    }
+
+    /** Returns whether a request must show neither its code nor its value, and must not be counted. */
+    private static boolean isSilent(MessageContext request) {
+        return request instanceof Message<?> message
+                && message.getContent() instanceof ExecuteRequest execute
+                && execute.isSilent();
     }
 
     /** Returns the time at which the client sent a message; {@link Instant#MAX} if the message does not contain it. */
@@ -237,6 +249,10 @@ final class ClientConnection extends JupyterConnection {
         return new ShellReplyEnvironment(shell, stdin, iopub, context) {
             @Override
             public <T extends ContentType<T>> void publish(T content) {
+                boolean isHidden = content instanceof PublishExecuteInput || content instanceof PublishExecuteResult;
+                if (isHidden && isSilent(context)) {
+                    return;
+                }
                 if (content instanceof PublishError error && failure != null) {
                     super.publish(new PublishError(failure.name(), failure.getMessage(), error.getStacktrace()));
                 } else {
@@ -269,6 +285,10 @@ final class ClientConnection extends JupyterConnection {
 
             @Override
             public String readFromStdIn(String prompt, boolean isPassword) {
+                // A late reply to a cell that was interrupted must not answer this question.
+                for (byte[] old = stdin.recv(ZMQ.DONTWAIT); old != null; old = stdin.recv(ZMQ.DONTWAIT)) {
+                    ServingLoop.withRest(stdin, old);
+                }
                 stdin.sendMessage(
                         new Message<>(context, InputRequest.MESSAGE_TYPE, new InputRequest(prompt, isPassword)));
                 return input() + System.lineSeparator();

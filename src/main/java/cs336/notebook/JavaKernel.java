@@ -15,6 +15,7 @@ import io.github.spencerpark.jupyter.kernel.ReplacementOptions;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.messages.publish.PublishDisplayData;
 import io.github.spencerpark.jupyter.messages.publish.PublishStream;
+import io.github.spencerpark.jupyter.messages.publish.PublishUpdateDisplayData;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
@@ -206,6 +207,11 @@ public final class JavaKernel extends BaseKernel {
         timer.start();
     }
 
+    /** Does not count the last cell. */
+    void uncount() {
+        executionCount.decrementAndGet();
+    }
+
     @Override
     public DisplayData eval(String cell) throws CellException {
         int count = executionCount.get() - 1;
@@ -394,6 +400,11 @@ public final class JavaKernel extends BaseKernel {
 
         @Override
         public void updateDisplay(String id, DisplayData data) {
+            if (connection != null && !getIO().isAttached()) {
+                data.setDisplayId(id);
+                connection.publishAfterCell(new PublishUpdateDisplayData(data));
+                return;
+            }
             getIO().display.updateDisplay(id, data);
         }
     }

@@ -1,7 +1,6 @@
 package cs336.notebook;
 
 import cs336.units.HostLoad;
-import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -27,6 +26,8 @@ public final class Magics {
     private static final String CALL = "cs336.notebook.Magics.";
     private static final double NANOS = 1e9;
     private static final double MILLIS = 1e3;
+    private static final int BUFFER = 8192;
+    private static final int POLL_MS = 10;
 
     /** The alternatives to magics of other kernels. */
     private static final Map<String, String> INSTEAD = Map.ofEntries(
@@ -207,7 +208,7 @@ public final class Magics {
     }
 
     /**
-     * Runs a command of the shell and prints its output, for {@code !COMMAND}.
+     * Runs a command of the shell and prints its output, for {@code !COMMAND}. An interrupt ends its processes.
      *
      * @throws IllegalStateException if the command ends with another exit code than 0
      */
@@ -216,16 +217,25 @@ public final class Magics {
                 .redirectErrorStream(true)
                 .redirectInput(new File("/dev/null"))
                 .start();
-        try (BufferedReader output =
-                new BufferedReader(new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8))) {
-            for (String line = output.readLine(); line != null; line = output.readLine()) {
-                System.out.println(line);
-            }
-            int code = process.waitFor();
+        try (var output = new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8)) {
+            var text = new char[BUFFER];
+            boolean isLast;
+            do {
+                isLast = !process.isAlive();
+                while (output.ready()) {
+                    System.out.print(new String(text, 0, Math.max(0, output.read(text))));
+                }
+                if (!isLast) {
+                    // A read from a pipe could not be interrupted, and processes in the background keep the pipe open.
+                    Thread.sleep(POLL_MS);
+                }
+            } while (!isLast);
+            int code = process.exitValue();
             if (code != 0) {
                 throw new IllegalStateException("the command ended with exit code " + code + ": " + command);
             }
         } finally {
+            process.descendants().forEach(ProcessHandle::destroy);
             process.destroy();
         }
     }

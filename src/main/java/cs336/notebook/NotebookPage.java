@@ -38,13 +38,28 @@ final class NotebookPage {
         for (int i = 0; i < cells.size(); i++) {
             if (cells.get(i).isMarkdown()) {
                 try {
-                    texts.put(i, markdown.fragment(cells.get(i).source()));
+                    texts.put(i, markdown.fragment(withAttachments(cells.get(i))));
                 } catch (MarkdownException e) {
                     String where = "text in cell " + (i + 1);
                     throw new NotebookFailure(notebook.name(), where, e.line(), e.getMessage(), List.of());
                 }
             }
         }
+    }
+
+    /** Returns the text of a cell with its attached images as {@code data:} URLs. */
+    private static String withAttachments(Notebook.Cell cell) {
+        String text = cell.source();
+        if (cell.json().get("attachments") instanceof JsonObject images) {
+            for (String name : images.keySet()) {
+                for (var form : images.getAsJsonObject(name).entrySet()) {
+                    String base64 = Notebook.text(form.getValue()).replaceAll("\\s", "");
+                    String url = "data:" + form.getKey() + ";base64," + base64;
+                    text = text.replace("(attachment:" + name + ")", "(" + url + ")");
+                }
+            }
+        }
+        return text;
     }
 
     String html() {

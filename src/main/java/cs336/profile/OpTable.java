@@ -25,8 +25,9 @@ import tech.tablesaw.api.Table;
  * whole nanoseconds.
  *
  * <p>Total times include nested calls; a call nested in a call of the same name counts only once. Self times exclude
- * nested operators and ranges but include the CUDA API calls that the operator makes, so the self times sum to the time
- * of the trace. Device times are those of the kernels and copies that a call launched.
+ * nested operators and ranges but include the CUDA API calls that the operator makes, so the self times of all rows sum
+ * to the time that CPU threads spent in recorded events. Device times are those of the kernels and copies that a call
+ * launched.
  */
 public final class OpTable {
     private final List<OpRow> rows;

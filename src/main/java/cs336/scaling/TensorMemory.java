@@ -21,7 +21,10 @@ public record TensorMemory(String name, String shape, DType dtype, long count, l
     private static final long SEGMENT_ROUNDING = 2 << 20;
     private static final long KEPT_REMAINDER = 1 << 20; // the rest of a segment is not split off up to this size
 
-    /** The use of a tensor: a category of a memory plan. */
+    /**
+     * The use of a tensor in a predicted peak. Unlike the measured {@code MemoryCategory}, it counts the casts of
+     * autocast as parameters and temporary tensors as activations.
+     */
     public enum TensorPurpose {
         /** Parameters, and autocast's casts of them. */
         PARAMETERS,

@@ -151,7 +151,9 @@ public final class Site {
             return address;
         }
         String page = String.valueOf(file.getFileName()).replaceFirst("\\.ipynb$", ".html");
-        if (pages.containsKey(page)) {
+        boolean isSolution =
+                path.endsWith(".ipynb") && !root.resolve("notebooks").equals(file.getParent());
+        if (pages.containsKey(page) && !isSolution) {
             boolean isAnchor = path.endsWith(".ipynb") && !fragment.isEmpty();
             return toRoot + page + (isAnchor ? "#" + MarkdownHtml.headingId(fragment.substring(1)) : fragment);
         }

@@ -17,7 +17,6 @@ record SitePage(String name, String html) {
     private static final Pattern HEADING = Pattern.compile("<h([12]) id=\"([^\"]*)\">(.*?)</h\\1>", Pattern.DOTALL);
     private static final Pattern FIRST_TEXT = Pattern.compile("<p>(.*?)</p>", Pattern.DOTALL);
     private static final Pattern FIGURE = Pattern.compile("<img\\b[^>]*\\bsrc=\"(data:image/[^\"]+)\"");
-    private static final int MOST_TEXT = 4000;
     private static final int LEAST_FIGURE = 4000;
 
     /** A part of a page: its heading, the heading's id, and the text below it. */
@@ -53,8 +52,7 @@ record SitePage(String name, String html) {
             MatchResult heading = headings.get(i);
             int end = i + 1 < headings.size() ? headings.get(i + 1).start() : html.length();
             String text = plain(html.substring(heading.end(), end));
-            sections.add(new Section(
-                    plain(heading.group(3)), heading.group(2), text.substring(0, Math.min(text.length(), MOST_TEXT))));
+            sections.add(new Section(plain(heading.group(3)), heading.group(2), text));
         }
         return sections;
     }

@@ -61,7 +61,8 @@ public final class Autocast implements AutoCloseable {
     }
 
     /**
-     * Returns the dtype of matrix multiplications on a device on this thread: fp32 if autocast is not enabled for it.
+     * Returns the dtype to which autocast converts the operands of matrix multiplications on this thread; fp32 if
+     * autocast is not enabled for the device.
      */
     public static DType dtype(Device device) {
         DeviceType type = device.isCuda() ? DeviceType.CUDA : DeviceType.CPU;

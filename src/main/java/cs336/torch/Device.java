@@ -107,7 +107,10 @@ public record Device(DeviceKind kind, int index) {
         return kind == DeviceKind.CUDA;
     }
 
-    /** Blocks until all work queued on this device is done; returns at once on the CPU. */
+    /**
+     * Blocks until all work queued on this device, on any stream, is done; returns at once on the CPU. Afterwards a GPU
+     * is the current device of the thread.
+     */
     public void synchronize() {
         if (isCuda()) {
             makeCurrent();

@@ -4,8 +4,8 @@ import org.bytedeco.pytorch.Tensor;
 
 /**
  * A function of tensors whose work PyTorch's dispatcher does not see, such as a launch of a CUDA kernel. A recorded
- * program contains a call of it as one operation. Implementations are records whose components are all values besides
- * the inputs that the result depends on, so that equal operators compute equal outputs from equal inputs.
+ * program contains each call as one operation. Implementations are records. Besides the input tensors, the result may
+ * depend only on the components of the record, so that equal operators compute equal outputs from equal inputs.
  */
 public interface JavaOperator {
     /** Returns the name in printed programs. */

@@ -28,7 +28,8 @@ public final class SideStream {
     }
 
     /**
-     * Runs work of this thread with the stream of a GPU as the current one.
+     * Runs work with this stream as the current one of the thread, like {@code with torch.cuda.stream(s)} in Python.
+     * The work does not wait for work that is queued on the previous current stream, nor the other way round.
      *
      * @throws IllegalArgumentException if the device is no GPU
      */

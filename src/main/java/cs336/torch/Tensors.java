@@ -95,10 +95,11 @@ public final class Tensors {
     }
 
     /**
-     * Returns the values of a tensor of any dtype on any device as doubles.
+     * Returns the values of a tensor on any device as doubles, in row-major order. Of complex values only the real part
+     * is returned.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined
-     * @throws IllegalStateException while this thread's operators are intercepted
+     * @throws IllegalStateException inside of a function that is being recorded
      */
     public static double[] toDoubles(Tensor tensor) {
         requireDefined("tensor", tensor);
@@ -119,7 +120,8 @@ public final class Tensors {
     /**
      * Returns the values of an integer or boolean tensor on any device.
      *
-     * @throws IllegalArgumentException if the tensor is null, closed or undefined, or has a floating-point type
+     * @throws IllegalArgumentException if the tensor is null, closed or undefined, or has a floating-point or complex
+     *     type
      * @throws IllegalStateException inside of a function that is being recorded
      */
     public static long[] toLongs(Tensor tensor) {

@@ -217,8 +217,8 @@ final class Maths implements Parser.ParserExtension {
         if (formula.number == null) {
             return "<div class=\"display\">" + svg + "</div>";
         }
-        return "<table class=\"equation\" id=\"" + formula.id + "\"><tr><td></td><td>" + svg + "</td><td>"
-                + formula.number + "</td></tr></table>";
+        return "<table class=\"equation\" role=\"presentation\" id=\"" + formula.id + "\"><tr><td></td><td>" + svg
+                + "</td><td>" + formula.number + "</td></tr></table>";
     }
 
     /** Returns the first line of a node, from 1; 0 if unknown. */

@@ -18,16 +18,17 @@ for (const box of document.querySelectorAll(".cs336-table:not([data-ready])")) {
       const falling = header.getAttribute("aria-sort") === "ascending";
       box.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
       header.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      const order = falling ? -1 : 1;
       const text = row => row.cells[column].textContent;
       const sorted = rows().sort((a, b) => {
         const [x, y] = [number(text(a)), number(text(b))];
         if (isNaN(x) || isNaN(y)) {
           // A missing number is last.
-          return isNaN(x) && isNaN(y) ? text(a).localeCompare(text(b)) : isNaN(x) ? 1 : -1;
+          return isNaN(x) && isNaN(y) ? order * text(a).localeCompare(text(b)) : isNaN(x) ? 1 : -1;
         }
-        return x - y;
+        return order * (x - y);
       });
-      body.append(...(falling ? sorted.reverse() : sorted));
+      body.append(...sorted);
     };
     header.tabIndex = 0;
     header.style.cursor = "pointer";

@@ -58,6 +58,11 @@ class AxisTest {
         assertEquals(List.of(0., 5., 10.), scale(Spacing.LINEAR, 0.1, 10).ticks(3));
         assertEquals(List.of(1., 10., 100.), scale(Spacing.LOG10, 1, 100).ticks(8));
         assertEquals(List.of(5., 10., 20.), scale(Spacing.LOG10, 4, 30).ticks(8));
+        // No power lies within these.
+        assertEquals(
+                List.of(300., 350., 400., 450.), scale(Spacing.LOG2, 300, 450).ticks(4));
+        assertEquals(
+                List.of(300., 350., 400., 450.), scale(Spacing.LOG10, 300, 450).ticks(4));
         assertEquals(
                 "0", ChartStyle.number(scale(Spacing.LINEAR, -4, 4).ticks(5).get(2)));
     }

@@ -64,6 +64,13 @@ class PlotTest {
                 .figure("stacked", "made up");
         double max = ((AxesChart<?, ?>) figure.chart()).getStyler().getYAxisMax();
         assertTrue(max >= 45 && max < 70, "axis up to " + max);
+        var plot = Charts.bar(table)
+                .x("bar", "")
+                .y("ms", "time (ms)")
+                .error("ms")
+                .by("part")
+                .stacked();
+        assertThrows(IllegalArgumentException.class, () -> plot.figure("stacked", "made up"));
     }
 
     @Test

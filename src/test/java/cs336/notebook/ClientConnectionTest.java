@@ -216,6 +216,74 @@ public class ClientConnectionTest {
     }
 
     @Test
+    void displayThatAThreadUpdatesAfterItsCellIsShown() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
+                ZMQ.Socket published = client(SocketType.SUB, Port.IOPUB)) {
+            published.subscribe(new byte[0]);
+            assertAnswers(shell);
+            released = new CountDownLatch(1);
+            String cell = "{\"code\": \"String id = display(1); new Thread(() -> {"
+                    + " try { cs336.notebook.ClientConnectionTest.released.await(); } catch (InterruptedException e) {}"
+                    + " updateDisplay(id, 42 + 1000); }).start();\"}";
+            send(shell, request("execute_request", cell));
+            List<String> reply = receive(shell);
+            assertEquals("ok", json(reply.get(4)).get("status").getAsString(), reply.toString());
+            released.countDown();
+            List<String> message = receive(published);
+            while (message != null && !message.get(4).contains("1042")) {
+                message = receive(published);
+            }
+            assertNotNull(message, "the new value is lost");
+            assertEquals(
+                    "update_display_data", json(message.get(1)).get("msg_type").getAsString());
+        }
+    }
+
+    /** Runs a cell that the client sent in an earlier year, so that it does not abort cells of other tests. */
+    private static String statusInThePast(ZMQ.Socket shell, String code, boolean stopOnError) {
+        String header = header(UUID.randomUUID().toString(), "execute_request").replace("2026", "2025");
+        String content = "{\"code\": \"" + code + "\", \"stop_on_error\": " + stopOnError + "}";
+        send(shell, signed(header, "{}", "{}", content));
+        return json(receive(shell).get(4)).get("status").getAsString();
+    }
+
+    @Test
+    void failedCellDecidesWhetherQueuedCellsAreAborted() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL)) {
+            assertEquals("error", statusInThePast(shell, "1 / 0", false));
+            assertEquals("ok", statusInThePast(shell, "1 + 1", true));
+            assertEquals("error", statusInThePast(shell, "1 / 0", true));
+            assertEquals("aborted", statusInThePast(shell, "1 + 1", true));
+            assertEquals("aborted", statusInThePast(shell, "1 + 1", false));
+            send(shell, request("execute_request", "{\"code\": \"1 + 1\"}"));
+            assertEquals("ok", json(receive(shell).get(4)).get("status").getAsString());
+        }
+    }
+
+    private static int count(ZMQ.Socket shell, String options) {
+        send(shell, request("execute_request", "{\"code\": \"7000 + 7\", \"store_history\": true" + options + "}"));
+        return json(receive(shell).get(4)).get("execution_count").getAsInt();
+    }
+
+    @Test
+    void silentCellIsNeitherShownNorCounted() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
+                ZMQ.Socket published = client(SocketType.SUB, Port.IOPUB)) {
+            published.subscribe(new byte[0]);
+            assertAnswers(shell);
+            int before = count(shell, "");
+            count(shell, ", \"silent\": true");
+            assertEquals(before + 1, count(shell, ""));
+            int shown = 0;
+            published.setReceiveTimeOut(NO_REPLY_MS);
+            for (List<String> message = receive(published); message != null; message = receive(published)) {
+                shown += message.get(4).contains("7007") ? 1 : 0;
+            }
+            assertEquals(2, shown);
+        }
+    }
+
+    @Test
     void completionsCarryTheirKinds() {
         try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL)) {
             send(shell, request("complete_request", "{\"code\": \"Math.ab\", \"cursor_pos\": 7}"));

@@ -1,20 +1,25 @@
 package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.units.PretendedLoad;
 import io.github.spencerpark.jupyter.kernel.display.DisplayData;
 import io.github.spencerpark.jupyter.kernel.display.mime.MIMEType;
+import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -133,6 +138,40 @@ class MagicsTest {
                 run("%classpath " + folder + "\nClass<?> added = Class.forName(\"AddedClass\");\n"
                                 + "added.getField(\"n\").get(added.getConstructor().newInstance())")
                         .getKey());
+    }
+
+    @Test
+    @Timeout(20)
+    void interruptEndsACommandAndItsProcesses() throws Exception {
+        var failure = new AtomicReference<Throwable>();
+        var cell = new Thread(() -> {
+            try {
+                Magics.shell("echo started; sleep 336; echo ended");
+            } catch (InterruptedException | IOException e) {
+                failure.set(e);
+            }
+        });
+        cell.start();
+        Predicate<ProcessHandle> sleeps =
+                process -> process.info().commandLine().orElse("").endsWith("sleep 336");
+        while (ProcessHandle.current().descendants().noneMatch(sleeps)) {
+            Thread.sleep(10);
+        }
+        cell.interrupt();
+        cell.join();
+        assertInstanceOf(InterruptedException.class, failure.get());
+        while (ProcessHandle.allProcesses().anyMatch(sleeps)) {
+            Thread.sleep(10);
+        }
+    }
+
+    @Test
+    @Timeout(20)
+    void commandInTheBackgroundDoesNotHoldUpTheCell() throws CellException {
+        assertEquals("started\n", run("!sleep 337 & echo started").getValue());
+        ProcessHandle.allProcesses()
+                .filter(process -> process.info().commandLine().orElse("").endsWith("sleep 337"))
+                .forEach(ProcessHandle::destroy);
     }
 
     @Test

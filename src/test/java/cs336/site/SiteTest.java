@@ -88,6 +88,22 @@ class SiteTest {
     }
 
     @Test
+    void solutionIsNotTakenForItsNotebook() throws IOException {
+        page("01-a", "<h1 id=\"a\">A</h1><p><a href=\"solutions/01-a.ipynb\">solutions</a></p>");
+        Files.createDirectories(root.resolve("notebooks/solutions"));
+        Files.writeString(root.resolve("notebooks/solutions/01-a.ipynb"), "{\"cells\": []}");
+        assertEquals(List.of(), build());
+        assertTrue(text("01-a.html").contains("href=\"files/notebooks-solutions-01-a.ipynb"), text("01-a.html"));
+    }
+
+    @Test
+    void wordsAtTheEndOfALongSectionAreFound() throws IOException {
+        page("01-a", "<h1 id=\"a\">A</h1><p>" + "many words ".repeat(1000) + "occupancy</p>");
+        build();
+        assertTrue(text("search.js").contains("occupancy"));
+    }
+
+    @Test
     void everyPageHasALanguageAndTheSmallScreensRules() throws IOException {
         page("01-a", "<h1 id=\"a\">A</h1>");
         build();

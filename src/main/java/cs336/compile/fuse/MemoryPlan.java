@@ -10,7 +10,8 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * The sources from which the backward pass of a {@link Partition} gets the values of the forward pass that it reads.
+ * The values of the forward pass that the backward pass of a {@link Partition} reads, divided into inputs, saved values
+ * and values that it computes again.
  *
  * @param inputs the inputs of the function, which are in memory anyway
  * @param saved the values that the forward pass stores for the backward pass

@@ -136,11 +136,12 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     }
 
     /**
-     * Returns the layout that reads in the source of a copy what this layout reads in the copy.
+     * Converts this layout of a copied tensor into a layout of the original that reads the same elements without the
+     * copy.
      *
      * @param copy the layout of the copy
      * @param source the layout that was copied, in the copy's shape
-     * @return null if a dimension of this layout goes through several dimensions of the copy
+     * @return null if the steps along a dimension of this layout cross several dimensions of the copy
      */
     public Layout throughCopy(Layout copy, Layout source) {
         boolean isDenseCopy = copy.isDense() && copy.elements() > 0 && Arrays.equals(copy.shape, source.shape);

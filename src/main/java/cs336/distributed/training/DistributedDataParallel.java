@@ -283,8 +283,9 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /**
      * Returns the factor by which this rank multiplies its mean loss, so that the averaged gradient is that of the mean
-     * over all examples: n·W ÷ N if this rank has n of the N examples of W ranks. All ranks call it, and it blocks on
-     * all of them, so it should be used for uneven batches only.
+     * over all examples: n·W ÷ N if this rank has n of the N examples of W ranks. All ranks call it before the backward
+     * pass. It runs an all-reduce of one number and reads the result on the host, so it should be used for uneven
+     * batches only.
      *
      * @param examples n, at least 0
      * @throws IllegalArgumentException if it is negative, or 0 on all ranks

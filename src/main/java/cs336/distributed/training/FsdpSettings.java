@@ -19,8 +19,9 @@ import java.util.function.Predicate;
  * @param maxGatheredUnits the number of units whose gathered parameters may be in memory at once: with 1 each unit
  *     waits for its all-gather, with 2 the next unit is gathered while one computes. Nested units are in use at the
  *     same time and may exceed this number.
- * @param isUnit selects the modules whose parameters are gathered together. Outside of them every layer with parameters
- *     of its own is a unit.
+ * @param isUnit tells whether a module is a unit, like an auto-wrap policy of PyTorch: the parameters of the module and
+ *     of its descendants are gathered together and freed together. Every other layer with parameters of its own is also
+ *     a unit
  * @param shardedModules names of modules, such as {@code layers.0.attn}, whose parameters are all sharded, in addition
  *     to those of every {@code Linear} and {@code Embedding}
  * @param replicas number of groups that each hold the whole model, sharded among the group's consecutive ranks. With 1

@@ -73,9 +73,9 @@ import org.bytedeco.pytorch.Tensor;
  * together, their gradients may arrive after the backward pass of the last one; they are reduced then.
  *
  * <p><b>Initialization.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
- * each parameter as soon as the constructor of the module has created it, so that the whole model is never in memory.
- * The constructor of this class shards a module that exists. Tied weights are one parameter. {@code requires_grad} of
- * each parameter is read once, during construction.
+ * the parameter of each {@link Linear} and {@link Embedding} as soon as it exists, so that these are never all in the
+ * memory of one rank. The constructor of this class shards a module that exists. Tied weights are one parameter.
+ * {@code requires_grad} of each parameter is read once, during construction.
  *
  * <p><b>Gradient accumulation.</b> Several backward passes may precede {@link #finishGradientSynchronization}; each
  * reduces its gradients. {@link #noSync} postpones the reduction, but keeps whole gradients in memory.
@@ -224,8 +224,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Returns an optimizer for loss scaling: a {@link cs336.basics.GradScaler} then skips a step on all ranks if a
-     * gradient overflows on one. Without it each rank would decide by its own shards.
+     * Wraps an optimizer for use with a {@link cs336.basics.GradScaler}, which then skips a step on all ranks if a
+     * gradient overflows on one, like PyTorch's {@code ShardedGradScaler}. Without it each rank would decide by its own
+     * shards.
      *
      * @param optimizer an optimizer of {@link #namedParameters}, which the returned one closes
      */

@@ -424,8 +424,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * Loads the state of an optimizer without shards, or one returned by {@link #wholeState} for any number of ranks
      * and any {@link Sharding}. All ranks must call it with the same state.
      *
-     * @throws IllegalArgumentException on every rank, if a name is unknown or incomplete, or a shape or dtype differs;
-     *     then nothing changes on any rank
+     * @throws IllegalArgumentException on every rank, if an entry belongs to no parameter, a parameter has only some of
+     *     its tensors, or a shape or dtype differs; then nothing changes on any rank
      */
     @Override
     public void loadState(Map<String, Tensor> whole) {

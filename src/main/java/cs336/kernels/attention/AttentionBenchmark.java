@@ -17,7 +17,8 @@ import java.util.ArrayList;
  *
  * <p>The times are {@code forward} and {@code backward}, on CUDA also {@code forward-events} and
  * {@code backward-events}. Memory is {@code memory-at-rest}, {@code peak-memory-forward},
- * {@code memory-before-backward} and {@code peak-memory-backward}, in bytes. TF32 is off.
+ * {@code memory-before-backward} and {@code peak-memory-backward}, in bytes. {@link #run} forbids TF32 and sets the
+ * seeds of PyTorch's generators to 0, for the whole process.
  */
 public final class AttentionBenchmark {
     private final Attention attention;

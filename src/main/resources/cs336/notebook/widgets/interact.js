@@ -1,6 +1,7 @@
 // Lets the controls of each interaction select one of its precomputed results.
 for (const box of document.querySelectorAll(".cs336-interact:not([data-ready])")) {
-  const data = box.querySelector("script[type='application/json']");
+  // The figure of a result has a script of its own.
+  const data = box.querySelector(":scope > script[type='application/json']");
   if (!data) {
     continue;
   }
