@@ -394,6 +394,9 @@ public final class AdamW implements Optimizer {
                     states.stream().map(gradients::get).toList(),
                     gradientFactor,
                     new AdamWScalars(t, learningRate, settings.beta1(), settings.beta2(), weightDecay, eps));
+            states.stream()
+                    .filter(state -> state.copy != null)
+                    .forEach(state -> state.copiedVersion = state.parameter._version());
         }
 
         @Override

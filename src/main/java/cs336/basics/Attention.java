@@ -46,9 +46,9 @@ public interface Attention {
      * @throws IllegalArgumentException if one is null, closed or undefined, or their shapes or dtypes do not match
      */
     static void requireInputs(Tensor q, Tensor k, Tensor v) {
-        Tensors.requireDefined("q", q);
-        Tensors.requireDefined("k", k);
-        Tensors.requireDefined("v", v);
+        Tensors.requireFloating("q", q);
+        Tensors.requireFloating("k", k);
+        Tensors.requireFloating("v", v);
         long[] queries = Tensors.shape(q), keys = Tensors.shape(k), values = Tensors.shape(v);
         int n = queries.length;
         boolean match = (n == 3 || n == 4)

@@ -29,12 +29,14 @@ public final class Checkpoint {
     /**
      * Saves parameters without optimizer state.
      *
-     * @param metadata text entries of the file, such as the training step
+     * @param metadata text entries of the file, such as the training step; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
      */
     public static void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata)
             throws IOException {
         Objects.requireNonNull(parameters, "parameters must not be null");
+        Objects.requireNonNull(metadata, "metadata must not be null");
+        requireNotReserved(metadata);
         Safetensors.write(file, parameters, metadata);
     }
 
@@ -70,12 +72,17 @@ public final class Checkpoint {
         Objects.requireNonNull(metadata, "metadata must not be null");
         Objects.requireNonNull(parameters, "parameters must not be null");
         Map<String, String> texts = new LinkedHashMap<>(metadata);
-        if (texts.put(OPTIMIZER, kind) != null) {
-            throw new IllegalArgumentException("metadata must not contain the reserved name '" + OPTIMIZER + "'");
-        }
+        requireNotReserved(metadata);
+        texts.put(OPTIMIZER, kind);
         Map<String, Tensor> tensors = new LinkedHashMap<>(parameters);
         state.forEach((name, tensor) -> tensors.put(PREFIX + name, tensor));
         Safetensors.write(file, tensors, texts);
+    }
+
+    private static void requireNotReserved(Map<String, String> metadata) {
+        if (metadata.containsKey(OPTIMIZER)) {
+            throw new IllegalArgumentException("metadata must not contain the reserved name '" + OPTIMIZER + "'");
+        }
     }
 
     /**

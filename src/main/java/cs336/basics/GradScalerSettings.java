@@ -3,8 +3,9 @@ package cs336.basics;
 /**
  * The settings of a {@link GradScaler}.
  *
- * @param initialScale the first scale, above 0
- * @param growthFactor multiplies the scale after {@code growthInterval} steps without an overflow; above 1
+ * @param initialScale the first scale, above 0 and finite in fp32
+ * @param growthFactor multiplies the scale after {@code growthInterval} steps without an overflow; above 1 and finite
+ *     in fp32
  * @param backoffFactor multiplies the scale after an overflow; between 0 and 1
  * @param growthInterval the number of consecutive steps without an overflow before the scale grows; at least 1
  */
@@ -14,8 +15,17 @@ public record GradScalerSettings(double initialScale, double growthFactor, doubl
 
     /** @throws IllegalArgumentException if a value is out of range */
     public GradScalerSettings {
-        require(initialScale > 0 && initialScale <= Float.MAX_VALUE, "initialScale", "above 0", initialScale);
-        require(growthFactor > 1 && growthFactor <= Float.MAX_VALUE, "growthFactor", "above 1", growthFactor);
+        boolean isPositive = (float) initialScale > 0; // as the device stores it
+        require(
+                isPositive && initialScale <= Float.MAX_VALUE,
+                "initialScale",
+                "above 0 and finite in fp32",
+                initialScale);
+        require(
+                growthFactor > 1 && growthFactor <= Float.MAX_VALUE,
+                "growthFactor",
+                "above 1 and finite in fp32",
+                growthFactor);
         require(backoffFactor > 0 && backoffFactor < 1, "backoffFactor", "between 0 and 1", backoffFactor);
         require(growthInterval >= 1, "growthInterval", "at least 1", growthInterval);
     }

@@ -7,6 +7,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
@@ -77,23 +78,25 @@ public final class GradientClipping {
 
     /**
      * Returns the factor that clips gradients of this norm: {@code maxNorm} / (norm + 10⁻⁶) if {@code norm} exceeds
-     * {@code maxNorm}, otherwise 1. Does not synchronize with the device.
+     * {@code maxNorm}, otherwise 1. It is NaN if the norm is NaN, as in PyTorch. Does not synchronize with the device.
      *
      * @param norm a 0-dimensional tensor
      * @param maxNorm the largest allowed norm, above 0
      * @return a 0-dimensional tensor in the caller's memory scope
-     * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or the norm is an integer
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or the norm is not a floating-point tensor
+     *     without dimensions
      */
     public static Tensor factor(Tensor norm, double maxNorm) {
         requireAboveZero(maxNorm);
-        Tensors.requireDefined("norm", norm);
-        if (!norm.is_floating_point()) {
-            throw new IllegalArgumentException("norm must be a floating-point tensor, not " + DType.of(norm));
+        Tensors.requireFloating("norm", norm);
+        if (norm.dim() != 0) {
+            throw new IllegalArgumentException(
+                    "norm must be 0-dimensional, not " + Arrays.toString(Tensors.shape(norm)));
         }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor shrunk = torch.ones_like(norm).mul_(new Scalar(maxNorm)).div_(norm.add(new Scalar(EPS)));
-            return scope.escape(torch.where(norm.gt(new Scalar(maxNorm)), shrunk, torch.ones_like(norm)));
+            return scope.escape(torch.where(norm.le(new Scalar(maxNorm)), torch.ones_like(norm), shrunk));
         }
     }
 

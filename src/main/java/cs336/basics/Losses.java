@@ -20,8 +20,8 @@ public final class Losses {
      *
      * @param logits [..., vocabulary], any floating type
      * @param targets [...], int64, each from 0 to vocabulary − 1. On CUDA the values are not checked here, because that
-     *     would synchronize with the device; a device assertion in PyTorch's kernel reports targets out of range
-     *     instead.
+     *     would synchronize with the device. There PyTorch leaves tokens with the target −100, its
+     *     {@code ignore_index}, out of the mean, and a device assertion reports other targets out of range.
      * @return a 0-dimensional tensor
      * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target on the CPU is
      *     out of range
@@ -40,10 +40,7 @@ public final class Losses {
     }
 
     private static void requireMatching(Tensor logits, Tensor targets) {
-        Tensors.requireDefined("logits", logits);
-        if (!logits.is_floating_point()) {
-            throw new IllegalArgumentException("logits must be floating-point, not " + DType.of(logits));
-        }
+        Tensors.requireFloating("logits", logits);
         requireTargets(Tensors.shape(logits), targets);
     }
 

@@ -38,7 +38,10 @@ final class ModuleTree {
         String shapes = module.ownNamedParameters().entrySet().stream()
                 .map(parameter -> parameter.getKey() + " " + shape(parameter.getValue()))
                 .collect(Collectors.joining(", "));
-        long count = module.parameterCount();
+        long count = module.parameters().stream()
+                .filter(parameter -> !parameter.isNull())
+                .mapToLong(Tensor::numel)
+                .sum();
         return module.getClass().getSimpleName()
                 + (shapes.isEmpty() ? "" : " (" + shapes + ")")
                 + (count == 0 ? "" : String.format(Locale.ROOT, ", %,d parameters", count));

@@ -30,12 +30,12 @@ public interface Normalization {
     }
 
     /**
-     * Checks that the last dimension of an input has the width of a layer.
+     * Checks that an input is floating-point and that its last dimension has the width of a layer.
      *
-     * @throws IllegalArgumentException if it has another width
+     * @throws IllegalArgumentException if it is not, or has another width
      */
     static void requireWidth(Tensor input, long width) {
-        Tensors.requireDefined("input", input);
+        Tensors.requireFloating("input", input);
         if (input.dim() < 1 || input.size(-1) != width) {
             throw new IllegalArgumentException(
                     "input must have " + width + " columns, not the shape " + Arrays.toString(Tensors.shape(input)));

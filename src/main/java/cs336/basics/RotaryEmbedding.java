@@ -38,7 +38,7 @@ public final class RotaryEmbedding implements AutoCloseable {
     /** Precomputes the rotations. The fuser executes {@link #apply}. */
     RotaryEmbedding(double theta, int headDim, int contextLength, Fuser fuser, Device device, DType dtype) {
         if (!(theta > 0 && Double.isFinite(theta))) {
-            throw new IllegalArgumentException("theta must be positive, not " + theta);
+            throw new IllegalArgumentException("theta must be positive and finite, not " + theta);
         }
         if (headDim < 2 || headDim % 2 != 0) {
             throw new IllegalArgumentException("headDim must be even and at least 2, not " + headDim);
@@ -79,10 +79,10 @@ public final class RotaryEmbedding implements AutoCloseable {
      *
      * @param x [B, T, H·d], at most as many positions as the context
      * @return [B, T, H, d]
-     * @throws IllegalArgumentException if x has another shape
+     * @throws IllegalArgumentException if x has another shape, or is not floating-point
      */
     public Tensor apply(Tensor x) {
-        Tensors.requireDefined("x", x);
+        Tensors.requireFloating("x", x);
         if (x.dim() != 3 || x.size(1) > rotations.size(0) || x.size(2) % headDim != 0) {
             throw new IllegalArgumentException("x must have the shape [batch, at most " + rotations.size(0)
                     + " positions, heads · " + headDim + "], not " + Arrays.toString(Tensors.shape(x)));
@@ -94,7 +94,8 @@ public final class RotaryEmbedding implements AutoCloseable {
         long batch = x.size(0);
         long positions = x.size(1);
         Tensor wide = x.element_size() < Float.BYTES ? x.to(ScalarType.Float) : x;
-        Tensor pairs = torch.view_as_complex(wide.view(batch, positions, -1, headDim / 2, 2)); // [B, T, H, d/2]
+        Tensor pairs =
+                torch.view_as_complex(wide.contiguous().view(batch, positions, -1, headDim / 2, 2)); // [B, T, H, d/2]
         Tensor rotated = pairs.mul(rotations.narrow(0, 0, positions));
         Tensor result = torch.view_as_real(rotated).flatten(-2, -1);
         return narrow || !Autocast.isEnabled(x) ? result.to(x.scalar_type()) : result;

@@ -90,7 +90,7 @@ public record TransformerConfig(
 
     static double requirePositive(String name, double value) {
         if (!(value > 0 && Double.isFinite(value))) {
-            throw new IllegalArgumentException(name + " must be positive, not " + value);
+            throw new IllegalArgumentException(name + " must be positive and finite, not " + value);
         }
         return value;
     }

@@ -6,9 +6,7 @@ import cs336.safetensors.Safetensors;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.nio.channels.FileChannel;
-import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,8 +19,10 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -41,12 +41,17 @@ public final class CheckpointFolder implements AutoCloseable {
     private static final Pattern NAME = Pattern.compile("step-(\\d{9,18})\\.safetensors");
     private static final int KEPT = 2;
 
+    /** The folders that this process has opened. Closing a second channel of a lock file would release its lock. */
+    private static final Set<Path> OPEN = ConcurrentHashMap.newKeySet();
+
     private final Path folder;
+    private final Path real; // without symbolic links
     private final FileChannel lock;
     private CompletableFuture<Void> pending = CompletableFuture.completedFuture(null);
 
-    private CheckpointFolder(Path folder, FileChannel lock) {
+    private CheckpointFolder(Path folder, Path real, FileChannel lock) {
         this.folder = folder;
+        this.real = real;
         this.lock = lock;
     }
 
@@ -58,10 +63,14 @@ public final class CheckpointFolder implements AutoCloseable {
     public static CheckpointFolder open(Path folder) throws IOException {
         Objects.requireNonNull(folder, "folder must not be null");
         Files.createDirectories(folder);
-        FileChannel lock =
-                FileChannel.open(folder.resolve(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        Path real = folder.toRealPath();
+        if (!OPEN.add(real)) {
+            throw new IOException(folder + " is in use by another training run");
+        }
+        FileChannel lock = null;
         try {
-            if (!isLocked(lock)) {
+            lock = FileChannel.open(folder.resolve(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+            if (lock.tryLock() == null) {
                 throw new IOException(folder + " is in use by another training run");
             }
             try (var unfinished = Files.newDirectoryStream(folder, "step-*.part")) {
@@ -69,18 +78,13 @@ public final class CheckpointFolder implements AutoCloseable {
                     Files.delete(file);
                 }
             }
-            return new CheckpointFolder(folder, lock);
+            return new CheckpointFolder(folder, real, lock);
         } catch (IOException | RuntimeException e) {
-            lock.close();
+            if (lock != null) {
+                lock.close();
+            }
+            OPEN.remove(real);
             throw e;
-        }
-    }
-
-    private static boolean isLocked(FileChannel lock) throws IOException {
-        try {
-            return lock.tryLock() != null;
-        } catch (OverlappingFileLockException e) {
-            return false; // this process has opened it
         }
     }
 
@@ -203,11 +207,8 @@ public final class CheckpointFolder implements AutoCloseable {
 
     private void await() throws IOException {
         try {
-            pending.get();
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted while a checkpoint was written");
-        } catch (ExecutionException e) {
+            pending.join(); // an interrupt must not release the folder while a file is written
+        } catch (CompletionException e) {
             if (e.getCause() instanceof IOException cause) {
                 throw cause;
             }
@@ -226,6 +227,8 @@ public final class CheckpointFolder implements AutoCloseable {
     public void close() throws IOException {
         try (lock) {
             await();
+        } finally {
+            OPEN.remove(real);
         }
     }
 }

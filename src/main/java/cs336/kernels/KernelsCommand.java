@@ -147,7 +147,8 @@ public final class KernelsCommand extends LabCommand {
                 builds.add(new KernelBuild("weighted_sum.cu", "weighted_sum_" + pass, 0, dtype, defines, threads, 0));
             }
             for (int width : widths.stream().distinct().toList()) {
-                var layout = new RowLayout(width, dtype, dtype, width % vector == 0 ? vector : 1, null);
+                int widest = Math.min(vector, Integer.lowestOneBit(width)); // as RowLayout.of for aligned tensors
+                var layout = new RowLayout(width, dtype, dtype, widest, null);
                 for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
                     builds.add(new KernelBuild(
                             "rmsnorm.cu",

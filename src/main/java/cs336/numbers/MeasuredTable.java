@@ -78,9 +78,10 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         allKeys.forEach(key -> MeasurementQuery.requireColumn(table, key));
         var writer = new Cells(table, divisor, format, allKeys);
         var labels = new Labels(keys.getOrDefault("labels", ""));
+        String shown = keys.getOrDefault("cells", table.containsColumn("mean") ? "mean" : "value");
         TextTable cells = columnKeys.isEmpty()
-                ? listed(from, rowKeys, list(keys.getOrDefault("cells", "mean")), writer, labels)
-                : crossed(from, rowKeys, columnKeys, keys.getOrDefault("cells", "mean"), writer, labels);
+                ? listed(from, rowKeys, list(shown), writer, labels)
+                : crossed(from, rowKeys, columnKeys, shown, writer, labels);
         labels.requireAllUsed();
         String unit = labels.replaceCells() ? "" : writer.unit();
         String caption = keys.getOrDefault("caption", "").strip();
@@ -281,7 +282,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
 
         /**
          * Returns the distinct combinations of values in some columns. Values with a filter have the filter's order;
-         * without a filter numbers ascend and other values have the order of the file.
+         * without a filter other values, in the order of the file, precede numbers, which ascend.
          */
         List<List<String>> values(Selection from, List<String> columns) {
             Set<List<String>> found = new LinkedHashSet<>();
@@ -297,6 +298,9 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                 for (int c = 0; c < columns.size(); c++) {
                     List<String> listed = from.filters().getOrDefault(columns.get(c), List.of());
                     int order = Integer.compare(rank(listed, a.get(c)), rank(listed, b.get(c)));
+                    if (order == 0) {
+                        order = Boolean.compare(isNumber(a.get(c)), isNumber(b.get(c)));
+                    }
                     if (order == 0 && isNumber(a.get(c)) && isNumber(b.get(c))) {
                         order = Double.compare(Double.parseDouble(a.get(c)), Double.parseDouble(b.get(c)));
                     }
@@ -349,6 +353,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                 throw new IllegalArgumentException(
                         "\"" + column + "\" must not be in the cells of a table with \"over\"");
             }
+            MeasurementQuery.requireColumn(table, column);
             if (table.column(column).isMissing(row)) {
                 return UNMEASURED;
             }

@@ -282,13 +282,22 @@ public final class MeasurementQuery {
     public String prose(String markdown) {
         String withNumbers = References.replace(markdown, (line, reference) -> {
             try {
-                return text(reference == null ? "" : reference);
+                return closedText(reference);
             } catch (IllegalArgumentException e) {
-                throw new IllegalArgumentException("line " + line + ", {{" + reference + "}}: " + e.getMessage(), e);
+                String where = reference == null ? "" : ", {{" + reference + "}}";
+                throw new IllegalArgumentException("line " + line + where + ": " + e.getMessage(), e);
             }
         });
         return TABLE.matcher(withNumbers)
                 .replaceAll(block -> Matcher.quoteReplacement(tableProse(block.group(1)) + "\n"));
+    }
+
+    /** Returns the text of a reference; null stands for one that does not end. */
+    private String closedText(String reference) {
+        if (reference == null) {
+            throw new IllegalArgumentException("\"}}\" is missing");
+        }
+        return text(reference);
     }
 
     private String tableProse(String block) {
@@ -296,7 +305,7 @@ public final class MeasurementQuery {
             MeasuredTable table = MeasuredTable.read(block, this);
             return table.cells().markdown() + "\n" + table.caption();
         }
-        WrittenTable table = WrittenTable.read(block, (line, reference) -> text(reference == null ? "" : reference));
+        WrittenTable table = WrittenTable.read(block, (line, reference) -> closedText(reference));
         return table.markdown() + "\n\n" + table.caption();
     }
 
@@ -428,7 +437,7 @@ public final class MeasurementQuery {
         return medianRound ? medianRounds(table, rows) : rows;
     }
 
-    /** Returns for each case the round with the middle median; rounds without numbers are sorted last. */
+    /** Returns for each case the round with the middle median; one without numbers only if there is no other. */
     private static List<Integer> medianRounds(Table table, List<Integer> rows) {
         requireColumn(table, "median");
         DoubleColumn medians = table.doubleColumn("median");
@@ -441,10 +450,13 @@ public final class MeasurementQuery {
                         .map(column -> cell(table, row, column))
                         .toList()));
         return cases.values().stream()
-                .map(rounds -> rounds.stream()
-                        .sorted(Comparator.comparingDouble(medians::getDouble))
-                        .toList()
-                        .get(rounds.size() / 2))
+                .map(rounds -> {
+                    List<Integer> measured = rounds.stream()
+                            .filter(row -> !medians.isMissing(row))
+                            .sorted(Comparator.comparingDouble(medians::getDouble))
+                            .toList();
+                    return measured.isEmpty() ? rounds.get(0) : measured.get(measured.size() / 2);
+                })
                 .sorted()
                 .toList();
     }

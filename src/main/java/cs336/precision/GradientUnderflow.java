@@ -53,6 +53,7 @@ public record GradientUnderflow(double lost, double error) {
     }
 
     private static LossGradients gradients(TransformerLM model, Batches.Batch data, DType autocast, GradScaler scaler) {
+        model.zeroGrad();
         try (var scope = MemoryScope.open()) {
             Tensor logits;
             Tensor loss;

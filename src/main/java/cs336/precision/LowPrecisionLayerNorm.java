@@ -172,12 +172,10 @@ public final class LowPrecisionLayerNorm {
     }
 
     private static void requireFloating(Tensor x) {
-        Tensors.requireDefined("x", x);
-        if (!x.is_floating_point()) {
-            throw new IllegalArgumentException("x must be a floating-point tensor, not " + DType.of(x));
-        }
-        if (x.dim() == 0) {
-            throw new IllegalArgumentException("x must have at least one dimension");
+        Tensors.requireFloating("x", x);
+        if (x.dim() == 0 || x.dim() > 2) {
+            throw new IllegalArgumentException(
+                    "x must have the shape [rows, width] or [width], not " + Arrays.toString(Tensors.shape(x)));
         }
     }
 

@@ -25,6 +25,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.UUID;
 import java.util.zip.CRC32C;
 import org.bytedeco.javacpp.BytePointer;
@@ -204,7 +205,12 @@ public final class Safetensors implements AutoCloseable {
                 writeFully(channel, header, sum);
                 for (String name : order) {
                     try (var scope = MemoryScope.open()) {
-                        Tensor tensor = tensors.get(name).detach().cpu().contiguous();
+                        Tensor tensor = tensors.get(name)
+                                .detach()
+                                .cpu()
+                                .resolve_conj()
+                                .resolve_neg()
+                                .contiguous();
                         for (long from = 0; from < tensor.nbytes(); from += CHUNK_BYTES) {
                             writeFully(channel, bytes(tensor, from), sum);
                         }
@@ -236,7 +242,8 @@ public final class Safetensors implements AutoCloseable {
         var header = new JsonObject();
         var strings = new JsonObject();
         strings.addProperty(CHECKSUM, NO_CHECKSUM); // first, see CHECKSUM_POSITION
-        metadata.forEach(strings::addProperty);
+        metadata.forEach((name, text) -> strings.addProperty(
+                name, Objects.requireNonNull(text, () -> "metadata '" + name + "' must not be null")));
         header.add(METADATA, strings);
         tensors.forEach((name, tensor) -> {
             if (name.equals(METADATA)) {

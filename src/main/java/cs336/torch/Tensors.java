@@ -144,6 +144,19 @@ public final class Tensors {
     }
 
     /**
+     * Checks that a tensor can be used and is floating-point.
+     *
+     * @param name name of the argument in messages
+     * @throws IllegalArgumentException if it is null, closed, undefined or of another type
+     */
+    public static void requireFloating(String name, Tensor tensor) {
+        requireDefined(name, tensor);
+        if (!tensor.is_floating_point()) {
+            throw new IllegalArgumentException(name + " must be floating-point, not " + DType.of(tensor));
+        }
+    }
+
+    /**
      * Checks that a tensor can be used.
      *
      * @param name name of the argument in messages

@@ -30,6 +30,7 @@ public record Bytes(long count) implements Comparable<Bytes> {
             decimal *= 1000;
             binary *= 1024;
         }
+        UNITS.put("kB", 1e3); // as toString writes it
     }
 
     /** @throws IllegalArgumentException if the count is below 0 */
@@ -86,9 +87,17 @@ public record Bytes(long count) implements Comparable<Bytes> {
         return new Bytes(-Math.floorDiv(-count, n));
     }
 
-    /** Returns {@code factor} times this amount, rounded to the nearest byte. */
+    /**
+     * Returns {@code factor} times this amount, rounded to the nearest byte.
+     *
+     * @throws ArithmeticException if that is above 2⁶³ − 1 bytes, or the factor is NaN
+     */
     public Bytes times(double factor) {
-        return new Bytes(Math.round(count * factor));
+        double product = count * factor;
+        if (!(product <= Long.MAX_VALUE)) {
+            throw new ArithmeticException(factor + " × " + count + " bytes are above 2^63 - 1");
+        }
+        return new Bytes(Math.round(product));
     }
 
     /** Returns the time to move this amount at a bandwidth. */

@@ -12,11 +12,13 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 class CheckpointTest extends ScopedTest {
@@ -131,6 +133,18 @@ class CheckpointTest extends ScopedTest {
             parameters.put(more, torch.zeros(1));
         }
         return parameters;
+    }
+
+    @Test
+    void theReservedEntryIsRefusedWithAndWithoutAnOptimizer() {
+        Map<String, String> metadata = Map.of("optimizer", "AdamW");
+        Map<String, Tensor> parameters = model(ModelEdition.SPRING_2025, 1).namedParameters();
+        for (Executable save : List.<Executable>of(
+                () -> Checkpoint.save(file, parameters, metadata),
+                () -> Checkpoint.save(file, parameters, "Sgd", Map.of(), metadata))) {
+            var e = assertThrows(IllegalArgumentException.class, save);
+            assertEquals("metadata must not contain the reserved name 'optimizer'", e.getMessage());
+        }
     }
 
     private void assertRefused(Map<String, Tensor> parameters, Optimizer optimizer, String message) {

@@ -308,10 +308,10 @@ class GradScalerTest extends ScopedTest {
     }
 
     @ParameterizedTest
-    @ValueSource(doubles = {0, -1, Double.NaN, Double.POSITIVE_INFINITY})
+    @ValueSource(doubles = {0, -1, Double.NaN, Double.POSITIVE_INFINITY, 1e39, 1e-50})
     void invalidInitialScalesAreRefused(double scale) {
         var error = assertThrows(IllegalArgumentException.class, () -> new GradScalerSettings(scale, 2, 0.5, 1));
-        assertEquals("initialScale must be above 0, not " + scale, error.getMessage());
+        assertEquals("initialScale must be above 0 and finite in fp32, not " + scale, error.getMessage());
     }
 
     @Test

@@ -88,6 +88,15 @@ class GradientClippingTest extends ScopedTest {
     }
 
     @Test
+    void aNormThatIsNaNMakesEveryGradientNaN() {
+        Tensor w = torch.zeros(2).set_requires_grad(true);
+        w.mutable_grad().put(Tensor.create(300f, 400f));
+        GradientClipping.clip(List.of(w), Tensor.create(Float.NaN).sum(), 1);
+        assertTrue(w.grad().isnan().all().item_bool());
+        assertThrows(IllegalArgumentException.class, () -> GradientClipping.factor(torch.ones(1), 1));
+    }
+
+    @Test
     void parametersWithoutGradientAreIgnored() {
         Tensor without = torch.ones(3).set_requires_grad(true);
         Tensor with = torch.zeros(2).set_requires_grad(true);

@@ -60,6 +60,7 @@ class LayerInputsTest extends ScopedTest {
                     "input must have 8 columns, not the shape []",
                     message(() -> layer.forward(Tensors.of(new float[] {1}))));
             assertEquals(0, layer.forward(torch.ones(0, 8)).size(0), "no rows");
+            assertEquals("input must be floating-point, not int64", message(() -> layer.forward(ids(new long[8]))));
         }
     }
 
@@ -79,7 +80,7 @@ class LayerInputsTest extends ScopedTest {
     @Test
     void sizesBelowOneAreRefused() {
         assertEquals("width must be at least 1, not 0", message(() -> new RmsNorm(0, CPU, FP32)));
-        assertEquals("eps must be positive, not 0.0", message(() -> new RmsNorm(3, 0, CPU, FP32)));
+        assertEquals("eps must be positive and finite, not 0.0", message(() -> new RmsNorm(3, 0, CPU, FP32)));
         assertEquals("width must be at least 1, not -1", message(() -> new LayerNorm(-1, CPU, FP32)));
         assertEquals("in must be at least 1, not 0", message(() -> new Linear(0, 1, CPU, FP32)));
         assertEquals("out must be at least 1, not 0", message(() -> new Linear(1, 0, CPU, FP32)));
@@ -89,7 +90,8 @@ class LayerInputsTest extends ScopedTest {
 
     @Test
     void rotaryEmbeddingChecksItsSizesAndItsInput() {
-        assertEquals("theta must be positive, not 0.0", message(() -> new RotaryEmbedding(0, 8, 4, CPU, FP32)));
+        assertEquals(
+                "theta must be positive and finite, not 0.0", message(() -> new RotaryEmbedding(0, 8, 4, CPU, FP32)));
         assertEquals(
                 "headDim must be even and at least 2, not 7", message(() -> new RotaryEmbedding(1e4, 7, 4, CPU, FP32)));
         assertEquals(
@@ -105,6 +107,13 @@ class LayerInputsTest extends ScopedTest {
             assertTrue(message(() -> rotary.apply(torch.ones(4, 8))).endsWith("not [4, 8]"));
             assertTrue(message(() -> rotary.apply(torch.ones(1, 4, 12))).endsWith("not [1, 4, 12]"));
             assertEquals("x must not be null", message(() -> rotary.apply(null)));
+            assertEquals(
+                    "x must be floating-point, not int64",
+                    message(() -> rotary.apply(ids(new long[32]).view(1, 4, 8))));
+            Tensor wide = torch.randn(1, 4, 9);
+            for (Tensor x : List.of(wide.narrow(2, 1, 8), torch.randn(1, 8, 4).transpose(1, 2))) {
+                assertTrue(torch.equal(rotary.apply(x.contiguous()), rotary.apply(x)), "not contiguous");
+            }
         }
     }
 

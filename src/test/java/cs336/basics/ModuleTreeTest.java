@@ -25,6 +25,8 @@ class ModuleTreeTest {
         assertTrue(tree.contains("layers.0 … layers.2 (3 ×): TransformerBlock, "), tree);
         assertTrue(tree.contains("(weight [50, 16]), 800 parameters"), tree);
         assertTrue(lines[lines.length - 1].startsWith("└─ ") || lines[lines.length - 1].startsWith("   "), tree);
+        model.children().get(0).close();
+        assertTrue(model.toString().contains("closed"), model.toString());
         model.close();
         assertEquals("TransformerLM, closed", model.toString());
     }

@@ -12,6 +12,7 @@ import cs336.basics.AdamWSettings;
 import cs336.basics.Checkpoint;
 import cs336.bench.MemoryGrowth;
 import cs336.bench.Project;
+import cs336.bench.TestJvm;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
@@ -208,6 +209,42 @@ class CheckpointFolderTest extends ScopedTest {
             assertEquals(path + " is in use by another training run", e.getMessage());
         }
         CheckpointFolder.open(path).close();
+    }
+
+    /** Opens a checkpoint folder in another process; its exit code is 0 if that succeeds. */
+    public static final class OtherProcess {
+        public static void main(String[] arguments) throws IOException {
+            CheckpointFolder.open(Path.of(arguments[0])).close();
+        }
+    }
+
+    private boolean isInUseForAnotherProcess() throws Exception {
+        return TestJvm.of(OtherProcess.class, path.toString())
+                        .redirectErrorStream(true)
+                        .start()
+                        .waitFor()
+                != 0;
+    }
+
+    @Test
+    void aRefusedSecondUserDoesNotReleaseTheFolder() throws Exception {
+        try (var folder = CheckpointFolder.open(path)) {
+            save(folder, 1);
+            assertThrows(IOException.class, () -> CheckpointFolder.open(path));
+            assertTrue(isInUseForAnotherProcess(), "another process could use the folder");
+        }
+        assertFalse(isInUseForAnotherProcess());
+    }
+
+    @Test
+    void anInterruptDoesNotLoseTheLastCheckpoint() throws IOException {
+        var folder = CheckpointFolder.open(path);
+        Tensor large = torch.zeros(20_000_000);
+        folder.save(after(3), Map.of("w", large), "Sgd", Map.of());
+        Thread.currentThread().interrupt();
+        folder.close();
+        assertTrue(Thread.interrupted(), "the interrupt is kept");
+        assertEquals(3, CheckpointFolder.lastStep(path));
     }
 
     @Test

@@ -209,6 +209,36 @@ class MeasuredTableTest {
     }
 
     @Test
+    void stepsHaveValues() throws IOException {
+        Files.writeString(
+                folder.resolve("data/measurements/pretend/p_steps.csv"),
+                "size,metric,unit,step,value\nxl,forward,ms,1,2\nxl,forward,ms,2,3\n");
+        numbers = MeasurementQuery.of(folder.resolve("data/measurements/pretend"));
+        assertEquals(
+                "step  value\n1       2.0\n2       3.0\n",
+                table("from: p_steps\nrows: step\nformat: %.1f ms").cells().text());
+        assertTrue(failure("from: p_steps\nrows: step\ncells: mean\nformat: %.1f ms")
+                .startsWith("no column mean"));
+    }
+
+    @Test
+    void numbersFollowOtherValues() throws IOException {
+        Files.writeString(
+                folder.resolve("data/measurements/pretend/buckets.csv"),
+                "bucket,metric,unit,n,mean,std,median,min,max,status\n"
+                        + "25,total,ms,1,1,,1,1,1,ok\nnone,total,ms,1,2,,2,2,2,ok\n5,total,ms,1,3,,3,3,3,ok\n");
+        numbers = MeasurementQuery.of(folder.resolve("data/measurements/pretend"));
+        List<String> lines = table("from: buckets\nrows: bucket\nformat: %.0f ms")
+                .cells()
+                .text()
+                .lines()
+                .toList();
+        assertEquals(
+                List.of("none", "5", "25"),
+                lines.stream().skip(1).map(line -> line.split(" ")[0]).toList());
+    }
+
+    @Test
     void numbersAscendInAnyOrderOfTheFile() throws IOException {
         Path csv = folder.resolve("data/measurements/pretend/timing.csv");
         List<String> lines = Files.readAllLines(csv);

@@ -240,6 +240,11 @@ class MeasurementQueryTest {
                 128,3,ours,forward,ms,9,3,,8,3,9,ok
                 128,1,peer,forward,ms,9,4,,10,4,11,ok
                 256,1,ours,forward,ms,9,5,,5,5,5,ok
+                1024,1,ours,forward,ms,,,,,,,oom
+                1024,2,ours,forward,ms,9,1,,10,1,8,ok
+                1024,3,ours,forward,ms,9,1,,12,1,8,ok
+                1024,4,ours,forward,ms,9,1,,11,1,8,ok
+                1024,5,ours,forward,ms,,,,,,,oom
                 256,2,ours,forward,ms,9,6,,6,6,6,ok
                 512,1,ours,forward,ms,,,,,,,oom
                 512,2,ours,forward,ms,,,,,,,oom
@@ -252,6 +257,8 @@ class MeasurementQueryTest {
                 List.of(3, 1),
                 numbers.select("middle[context=128]").intColumn("round").asList());
         assertEquals("6.0\u00a0ms", numbers.text("middle[context=256].median : %.1f ms"));
+        assertEquals(
+                "11.0\u00a0ms", numbers.text("middle[context=1024].median : %.1f ms"), "failed rounds do not count");
         assertEquals(
                 1,
                 numbers.select("middle[context=512]").rowCount(),

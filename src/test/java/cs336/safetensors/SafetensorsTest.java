@@ -11,6 +11,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
+import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -18,6 +19,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -174,6 +176,26 @@ class SafetensorsTest extends ScopedTest {
         try (Safetensors saved = Safetensors.open(file)) {
             assertTrue(torch.equal(big, saved.tensor("big", CPU)));
         }
+    }
+
+    @Test
+    void lazilyConjugatedAndNegatedTensorsAreWrittenByTheirValues() throws IOException {
+        Tensor z = torch.view_as_complex(Tensors.of(new float[] {1, 2}, 2));
+        Path file = folder.resolve("z.safetensors");
+        Safetensors.write(file, Map.of("c", z.conj(), "im", torch.imag(z.conj())), Map.of());
+        try (Safetensors saved = Safetensors.open(file)) {
+            assertEquals(-2, torch.imag(saved.tensor("c", CPU)).item_float());
+            assertEquals(-2, saved.tensor("im", CPU).item_float());
+        }
+    }
+
+    @Test
+    void aMetadataEntryWithoutTextIsRefused() {
+        Map<String, String> metadata = new HashMap<>();
+        metadata.put("step", null);
+        Path file = folder.resolve("null.safetensors");
+        var e = assertThrows(NullPointerException.class, () -> Safetensors.write(file, Map.of(), metadata));
+        assertEquals("metadata 'step' must not be null", e.getMessage());
     }
 
     @Test

@@ -1,6 +1,7 @@
 package cs336.units;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -30,6 +31,9 @@ class SeparatorsTest {
     @Test
     void amountsHaveSeparators() {
         assertEquals("2.1 MB (2.0 MiB)", new Bytes(2_097_152).toString());
+        assertEquals(new Bytes(1_500), Bytes.parse(new Bytes(1_500).toString()));
+        assertThrows(ArithmeticException.class, () -> new Bytes(1_000).times(Double.NaN));
+        assertThrows(ArithmeticException.class, () -> new Bytes(Long.MAX_VALUE).times(2.0));
         assertEquals("1,600.0 GB (1,490.1 GiB)", new Bytes(1_600_000_000_000L).toString());
         assertEquals("4,800.0 GB/s", Bandwidth.gb(4800).toString());
         assertEquals("86,400.000 s", new Seconds(86_400).toString());

@@ -9,6 +9,7 @@ import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -31,6 +32,8 @@ final class FusedKernel implements Operator {
     static final String KERNEL = "fused";
     static final String FINISH = "finish";
 
+    private static final int MOST_SHARED_BYTES = 160 * 1024; // what a block may use on sm_80 and sm_90
+    private static final int STATIC_SHARED_BYTES = 8 * 1024; // upper bound of a kernel's static shared memory
     private static final Map<ModuleKey, KernelModule> MODULES = new ConcurrentHashMap<>();
     private static final Map<ModuleKey, EmittedKernel> FASTEST = new ConcurrentHashMap<>(); // by the unsearched kernel
 
@@ -167,17 +170,23 @@ final class FusedKernel implements Operator {
         return copy.narrow(0, start, after);
     }
 
+    /** Returns the dynamic shared memory that a block may use. */
+    private int mostSharedBytes() {
+        int ofDevice = device.isCuda() ? Gpu.of(device).blockSharedBytes() - STATIC_SHARED_BYTES : MOST_SHARED_BYTES;
+        return Math.min(MOST_SHARED_BYTES, ofDevice);
+    }
+
     /** Returns the kernel with its source. */
     EmittedKernel emitted() {
         if (emitted == null) {
-            emitted = KernelEmitter.of(group, outputs);
+            emitted = KernelEmitter.of(group, outputs, mostSharedBytes());
         }
         return emitted;
     }
 
     /** Returns this kernel with each tile that is plausible for it. */
     List<EmittedKernel> candidates() {
-        return KernelEmitter.candidates(group, outputs);
+        return KernelEmitter.candidates(group, outputs, mostSharedBytes());
     }
 
     /** Returns the members as a program. */

@@ -44,7 +44,6 @@ final class KernelEmitter {
             String source, int blockThreads, long gridX, int gridY, int sharedBytes, int parts, List<DType> partials) {}
 
     static final int ACCESS_BYTES = 16;
-    private static final int MAX_SHARED_BYTES = 160 * 1024; // of a block, on GPUs from sm_80 on
     private static final int STAGES = 2; // of prefetched rows: the current and the next one
 
     /** A tensor that the kernel stores for each element, in the dtype of the member. */
@@ -80,21 +79,25 @@ final class KernelEmitter {
         late = hasRows && sums.isEmpty() ? lateLoads() : Map.of();
     }
 
-    /** Returns the kernel that computes these outputs of a group. */
-    static EmittedKernel of(FusionGroup group, List<ProgramValue> outputs) {
+    /**
+     * Returns the kernel that computes these outputs of a group.
+     *
+     * @param mostSharedBytes the dynamic shared memory that a block may use
+     */
+    static EmittedKernel of(FusionGroup group, List<ProgramValue> outputs, int mostSharedBytes) {
         var emitter = new KernelEmitter(group, outputs, null);
         EmittedKernel kernel = emitter.kernel();
-        return kernel.sharedBytes() <= MAX_SHARED_BYTES
+        return kernel.sharedBytes() <= mostSharedBytes
                 ? kernel
                 : new KernelEmitter(group, outputs, emitter.tile.withoutPrefetch()).kernel();
     }
 
     /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
-    static List<EmittedKernel> candidates(FusionGroup group, List<ProgramValue> outputs) {
+    static List<EmittedKernel> candidates(FusionGroup group, List<ProgramValue> outputs, int mostSharedBytes) {
         int vector = new KernelEmitter(group, outputs, null).vector;
         return KernelTile.candidates(group, vector).stream()
                 .map(tile -> new KernelEmitter(group, outputs, tile).kernel())
-                .filter(kernel -> kernel.sharedBytes() <= MAX_SHARED_BYTES)
+                .filter(kernel -> kernel.sharedBytes() <= mostSharedBytes)
                 .toList();
     }
 

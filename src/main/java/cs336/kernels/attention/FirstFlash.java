@@ -87,7 +87,7 @@ public record FirstFlash() implements FlashVariant {
     /** @throws IllegalArgumentException if q is not on a GPU, or its dtype or d is not supported */
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
-        requireSupported(q);
+        requireSupported(q, k, v);
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor o = torch.empty_like(queries);
@@ -111,7 +111,7 @@ public record FirstFlash() implements FlashVariant {
 
     @Override
     public AttentionGradients backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor l, Tensor dO, boolean causal) {
-        requireSupported(q);
+        requireSupported(q, k, v);
         try (var scope = MemoryScope.open()) {
             Tensor queries = q.contiguous();
             Tensor keys = k.contiguous();
@@ -159,7 +159,7 @@ public record FirstFlash() implements FlashVariant {
         }
     }
 
-    private static void requireSupported(Tensor q) {
+    private static void requireSupported(Tensor q, Tensor k, Tensor v) {
         TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA device for this kernel, not on cpu");
@@ -168,6 +168,7 @@ public record FirstFlash() implements FlashVariant {
             throw new IllegalArgumentException(
                     "q must have d of at most " + WIDEST + " for this kernel, not " + q.size(-1));
         }
+        FlashAttention.requireInputs(q, k, v);
     }
 
     private static void launch(FirstFlashKernel pass, Tensor q, long blocks, Object... arguments) {

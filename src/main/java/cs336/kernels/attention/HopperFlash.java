@@ -64,6 +64,7 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
             throw new IllegalArgumentException("q must have a multiple of " + COLUMNS_OF_16_BYTES + " columns, at most "
                     + HeadWidths.WIDEST + ", not " + q.size(-1));
         }
+        FlashAttention.requireInputs(q, k, v);
     }
 
     private static boolean fits(long d) {

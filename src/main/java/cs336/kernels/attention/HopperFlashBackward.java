@@ -196,7 +196,7 @@ final class HopperFlashBackward {
                 keys,
                 heads,
                 batchedHeads,
-                tile.headGroup(rows, gpu.l2Bytes()),
+                Math.min(batchedHeads, tile.headGroup(rows, gpu.l2Bytes())),
                 causal ? 1 : 0,
                 (float) scale,
                 (float) (scale / Math.log(2)));

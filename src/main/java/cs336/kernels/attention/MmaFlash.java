@@ -3,7 +3,6 @@ package cs336.kernels.attention;
 import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -38,8 +37,8 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         /** Operands rounded to TF32, 11 significant bits. */
         TF32(1),
         /**
-         * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32. Infinite
-         * inputs, and those above 3.4e38, give NaN.
+         * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32. Keys,
+         * values and gradients of the output that are infinite or above 3.4e38 give NaN.
          */
         TF32_X3(3);
 
@@ -60,7 +59,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         }
     }
 
-    private static final int LEAST_GENERATION = 8; // Ampere
+    private static final int MOST_BATCHES = 65_535; // blocks of a grid in y
     private static final Map<MmaProblem, LoadedMmaTile> LOADED = new ConcurrentHashMap<>();
     private static final int LAST = -1;
 
@@ -97,7 +96,8 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         return q.is_cuda()
                 && TensorChecks.KERNEL_TYPES.contains(DType.of(q))
                 && q.size(LAST) <= HeadWidths.WIDEST
-                && Gpu.of(q).architecture().major() >= LEAST_GENERATION;
+                && (q.dim() < 4 || q.size(0) <= MOST_BATCHES)
+                && Gpu.of(q).runsKernels();
     }
 
     /** @throws IllegalArgumentException if q is not on a GPU from sm_80 on, or its dtype or d is not supported */
@@ -112,7 +112,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
      * @param tiles tiles to use instead of those that {@link MmaTileTable} selects
      */
     AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal, Map<MmaKernel, MmaTile> tiles) {
-        requireSupported(q);
+        requireSupported(q, k, v);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
@@ -158,7 +158,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
             Tensor dO,
             boolean causal,
             Map<MmaKernel, MmaTile> tiles) {
-        requireSupported(q);
+        requireSupported(q, k, v);
         try (var scope = MemoryScope.open()) {
             int width = HeadWidths.of(q.size(LAST));
             HeadRows queries = HeadRows.of(q, width);
@@ -186,7 +186,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
                         values,
                         outputs,
                         dOut,
-                        l,
+                        l.contiguous(),
                         statistics,
                         dQRows);
                 launch(stream, tiles, MmaKernel.KEYS, sizes, queries, keys, values, dOut, statistics, dKRows, dVRows);
@@ -198,7 +198,7 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
         }
     }
 
-    private static void requireSupported(Tensor q) {
+    private static void requireSupported(Tensor q, Tensor k, Tensor v) {
         TensorChecks.type("q", q, TensorChecks.KERNEL_TYPES);
         if (!q.is_cuda()) {
             throw new IllegalArgumentException("q must be on a CUDA device for these kernels, not on cpu");
@@ -207,11 +207,12 @@ public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
             throw new IllegalArgumentException(
                     "q must have d of at most " + HeadWidths.WIDEST + " for these kernels, not " + q.size(LAST));
         }
-        GpuArchitecture architecture = Gpu.of(q).architecture();
-        if (architecture.major() < LEAST_GENERATION) {
+        Gpu gpu = Gpu.of(q);
+        if (!gpu.runsKernels()) {
             throw new IllegalArgumentException(
-                    "q must be on a GPU of sm_80 or newer for these kernels, not " + architecture);
+                    "q must be on a GPU of sm_80 or newer for these kernels, not " + gpu.architecture());
         }
+        FlashAttention.requireInputs(q, k, v);
     }
 
     /**

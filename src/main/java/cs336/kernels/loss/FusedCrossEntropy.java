@@ -41,6 +41,7 @@ public final class FusedCrossEntropy implements CrossEntropyKernel {
     public boolean supports(Tensor logits) {
         DType type = DType.of(logits);
         return logits.is_cuda()
+                && Gpu.of(logits).runsKernels()
                 && (type == DType.BFLOAT16 || type == DType.FLOAT16)
                 && logits.dim() == 2
                 && logits.numel() > 0

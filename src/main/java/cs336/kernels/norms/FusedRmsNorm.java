@@ -1,5 +1,6 @@
 package cs336.kernels.norms;
 
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelLog;
 import cs336.kernels.runtime.Route;
 import cs336.kernels.runtime.TensorChecks;
@@ -16,7 +17,7 @@ import org.bytedeco.pytorch.Tensor;
  * The formulas are those of {@link RmsNormFunction}, which runs instead of the kernels
  *
  * <ul>
- *   <li>if x is not on a CUDA device,
+ *   <li>if x is not on a CUDA device of sm_80 or newer,
  *   <li>for fp64, which the kernels do not support,
  *   <li>in a backward pass with {@code create_graph}, whose result must be differentiable.
  * </ul>
@@ -47,12 +48,15 @@ public final class FusedRmsNorm extends AutogradFunction {
     /** Returns the route that a call with this x takes. */
     public static Route route(Tensor x) {
         Tensors.requireDefined("x", x);
-        return x.is_cuda() && TensorChecks.KERNEL_TYPES.contains(DType.of(x)) ? Route.KERNEL : Route.TENSOR_OPERATIONS;
+        boolean hasKernel = x.is_cuda()
+                && TensorChecks.KERNEL_TYPES.contains(DType.of(x))
+                && Gpu.of(x).runsKernels();
+        return hasKernel ? Route.KERNEL : Route.TENSOR_OPERATIONS;
     }
 
     /** Returns the reason for tensor operations, for {@link KernelLog}. */
     static String reason(Tensor x) {
-        return "for " + DType.of(x) + (x.is_cuda() ? "" : " on cpu");
+        return "for " + DType.of(x) + " on " + (x.is_cuda() ? Gpu.of(x).architecture() : "cpu");
     }
 
     @Override

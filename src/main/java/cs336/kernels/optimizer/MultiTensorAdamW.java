@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
@@ -58,8 +59,16 @@ public final class MultiTensorAdamW implements AdamWKernel {
 
     @Override
     public Optional<AdamWUpdate> prepare(AdamWTensors tensors) {
-        boolean supported = tensors.parameters().stream().allMatch(p -> p.is_cuda() && DType.of(p) == DType.FLOAT32);
+        boolean supported = tensors.parameters().stream()
+                .allMatch(p ->
+                        p.is_cuda() && DType.of(p) == DType.FLOAT32 && Gpu.of(p).runsKernels());
         return supported ? Optional.of(new TensorTables(tensors)) : Optional.empty();
+    }
+
+    /** Returns the address of the first element; 0 if there is none. */
+    private static long address(Tensor tensor) {
+        Pointer data = tensor.data_ptr();
+        return data == null ? 0 : data.address();
     }
 
     private static long type(DType dtype) {
@@ -76,6 +85,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
      * updates.
      */
     private static final class TensorTables implements AdamWUpdate {
+        private final List<Tensor> parameters;
         private final Device device;
         private final long[] words;
         private final int chunks;
@@ -85,20 +95,20 @@ public final class MultiTensorAdamW implements AdamWKernel {
         private Kernel kernel;
 
         TensorTables(AdamWTensors all) {
-            List<Tensor> parameters = all.parameters();
+            parameters = all.parameters();
             device = Gpu.of(parameters.get(0)).device();
             words = new long[WORDS * parameters.size()];
             var indices = new ArrayList<Integer>();
             var starts = new ArrayList<Integer>();
             for (int i = 0; i < parameters.size(); i++) {
                 long elements = parameters.get(i).numel();
-                words[WORDS * i + PARAMETER] = parameters.get(i).data_ptr().address();
-                words[WORDS * i + M] = all.m().get(i).data_ptr().address();
-                words[WORDS * i + V] = all.v().get(i).data_ptr().address();
+                words[WORDS * i + PARAMETER] = address(parameters.get(i));
+                words[WORDS * i + M] = address(all.m().get(i));
+                words[WORDS * i + V] = address(all.v().get(i));
                 words[WORDS * i + ELEMENTS] = elements;
                 Tensor copy = all.copies().get(i);
                 if (copy != null) {
-                    words[WORDS * i + COPY] = copy.data_ptr().address();
+                    words[WORDS * i + COPY] = address(copy);
                     words[WORDS * i + COPY_TYPE] = type(DType.of(copy));
                 }
                 for (int start = 0; (long) start * CHUNK < elements; start++) {
@@ -142,6 +152,10 @@ public final class MultiTensorAdamW implements AdamWKernel {
                     (float) (scalars.learningRate() / (1 - Math.pow(scalars.beta1(), scalars.step()))),
                     (float) Math.sqrt(1 - Math.pow(scalars.beta2(), scalars.step())),
                     (float) scalars.eps());
+            // The kernel writes through addresses, so autograd does not see that the parameters have changed.
+            try (var scope = MemoryScope.open()) {
+                parameters.forEach(p -> p.unsafeGetTensorImpl().bump_version());
+            }
         }
 
         /** Copies the addresses and types of the gradients to the GPU if they differ from those of the last step. */
@@ -154,7 +168,7 @@ public final class MultiTensorAdamW implements AdamWKernel {
                     gradient = gradient.to(ScalarType.Float);
                     dtype = DType.FLOAT32;
                 }
-                long address = gradient.data_ptr().address();
+                long address = address(gradient);
                 long type = type(dtype);
                 moved |= words[WORDS * i + GRADIENT] != address || words[WORDS * i + GRADIENT_TYPE] != type;
                 words[WORDS * i + GRADIENT] = address;

@@ -56,6 +56,11 @@ public record Gpu(
                 MemoryScope.keep(device.options(DType.FLOAT32)));
     }
 
+    /** Returns whether the GPU can run the hand-written kernels: sm_80 or newer. */
+    public boolean runsKernels() {
+        return architecture.major() >= 8;
+    }
+
     /** Returns an uninitialized contiguous fp32 tensor, in the caller's memory scope. */
     public Tensor empty(long... shape) {
         return torch.empty(shape, fp32, CONTIGUOUS);

@@ -37,7 +37,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
             if (a.major() == 8) {
                 return a.minor() == 0
                         ? new MultiprocessorLimits(64, 32, 164)
-                        : new MultiprocessorLimits(48, a.minor() == 9 ? 24 : 16, 100);
+                        : new MultiprocessorLimits(48, a.minor() == 9 ? 24 : 16, a.minor() == 7 ? 164 : 100);
             } else if (a.major() >= 9) {
                 return a.major() == 12 ? new MultiprocessorLimits(48, 24, 100) : new MultiprocessorLimits(64, 32, 228);
             }

@@ -29,6 +29,7 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.TestInstance;
@@ -475,6 +476,19 @@ abstract class FlashVariantContract extends ScopedTest {
         assertRejected(tested, cpu, "cpu");
         assertRejected(tested, cpu.to(DType.FLOAT64), "fp64");
         assertRejected(tested, random(tested.types().iterator().next(), new Shape(1, 1, 9, 9), 136), "136");
+    }
+
+    @ParameterizedTest
+    @MethodSource("variants")
+    void keysAndValuesThatDoNotMatchAreRejected(TestedVariant tested) {
+        FlashInputs x = random(tested.types().iterator().next(), new Shape(1, 2, 100, 130), 64);
+        Tensor fewer = x.v().narrow(-2, 0, 70);
+        for (Tensor[] kv : new Tensor[][] {{x.k(), fewer}, {x.k(), x.v().to(ScalarType.Double)}}) {
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> tested.variant().forward(x.q(), kv[0], kv[1], false),
+                    tested.toString());
+        }
     }
 
     private static void assertRejected(TestedVariant tested, FlashInputs x, String named) {

@@ -1,6 +1,7 @@
 package cs336.kernels.optimizer;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
@@ -64,6 +65,37 @@ class MultiTensorAdamWGpuTest {
             for (int i = 0; i < SIZES.length; i++) {
                 Tensor nan = guarded.get(i).isnan().sum();
                 assertEquals(2 * GUARD, nan.item_long(), "memory around a parameter of " + SIZES[i] + " elements");
+            }
+        }
+    }
+
+    /** A rank may own no row of a parameter. */
+    @Test
+    void parameterWithoutElementsIsAccepted() {
+        try (var all = MemoryScope.open()) {
+            Tensor empty =
+                    torch.zeros(new long[] {0, 8}, GPU.options(DType.FLOAT32)).set_requires_grad(true);
+            Tensor full =
+                    torch.zeros(new long[] {3, 8}, GPU.options(DType.FLOAT32)).set_requires_grad(true);
+            try (var adamW = new AdamW(Map.of("empty", empty, "full", full), AdamWSettings.of(1e-2))) {
+                empty.mutable_grad().put(torch.ones_like(empty));
+                full.mutable_grad().put(torch.ones_like(full));
+                adamW.step();
+            }
+            assertTrue(full.lt(new Scalar(0)).all().item_bool());
+        }
+    }
+
+    @Test
+    void autogradSeesThatAParameterHasChanged() {
+        try (var all = MemoryScope.open()) {
+            Tensor w = torch.ones(new long[] {8}, GPU.options(DType.FLOAT32)).set_requires_grad(true);
+            try (var adamW = new AdamW(Map.of("w", w), AdamWSettings.of(1e-2))) {
+                Tensor later = w.mul(w).sum();
+                w.mul(w).sum().backward();
+                adamW.step();
+                var e = assertThrows(RuntimeException.class, later::backward);
+                assertTrue(e.getMessage().contains("modified by an inplace operation"), e.getMessage());
             }
         }
     }

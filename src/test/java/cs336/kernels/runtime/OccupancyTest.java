@@ -18,6 +18,7 @@ class OccupancyTest {
         "sm_90a, 72,  256,  0,      3,  24, REGISTERS",
         "sm_90a, 32,  256,  65536,  3,  24, SHARED_MEMORY",
         "sm_80,  32,  256,  65536,  2,  16, SHARED_MEMORY",
+        "sm_87,  32,  256,  65536,  2,  16, SHARED_MEMORY",
         "sm_86,  32,  256,  0,      6,  48, WARPS",
         "sm_90a, 32,  33,   0,      32, 64, WARPS",
     })
