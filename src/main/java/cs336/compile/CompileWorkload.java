@@ -28,6 +28,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -55,14 +56,9 @@ public final class CompileWorkload implements Workload {
                 .with("steps", steps)
                 .setting("mode", mode.toString())
                 .setting("rounds", rounds)
-                .yields(metrics());
-    }
-
-    /** Returns the metrics; without the first passes if other programs compile at the same time. */
-    private static Metric[] metrics() {
-        Metric[] alternating = {Metric.ms(TOTAL), PEAK_MEMORY};
-        Metric[] alone = {Metric.ms(FIRST), Metric.ms(TOTAL), PEAK_MEMORY};
-        return Turns.areGiven() ? alternating : alone;
+                .yields(Stream.of(Metric.ms(FIRST), Metric.ms(TOTAL), PEAK_MEMORY)
+                        .skip(Turns.areGiven() ? 1 : 0) // the first passes, if other programs compile at the same time
+                        .toArray(Metric[]::new));
     }
 
     /** @throws IllegalArgumentException if there is no compiled form of the pass */

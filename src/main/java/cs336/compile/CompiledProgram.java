@@ -34,7 +34,7 @@ final class CompiledProgram implements AutoCloseable {
         this.optimized = optimized;
         this.device = device;
         interpreter = new Interpreter(optimized);
-        isCopied = optimized.sharedOutputs();
+        isCopied = optimized.sharedOutputs(false);
     }
 
     /**

@@ -3,6 +3,7 @@ package cs336.compile;
 import cs336.basics.AdamW;
 import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
+import cs336.basics.Losses;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
@@ -12,10 +13,13 @@ import cs336.compile.program.Program;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
+import cs336.distributed.training.NoSync;
 import cs336.distributed.training.ShardedOptimizer;
+import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.nio.file.Path;
@@ -24,6 +28,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -63,23 +68,24 @@ import org.bytedeco.pytorch.Tensor;
 public final class CompiledStep implements AutoCloseable {
     private static final int WARMUP = 3;
 
-    private final StepPasses passes;
-    private final DistributedDataParallel ddp; // null on a single rank
-    private final Optimizer optimizer;
+    private final TransformerLM model;
+    final DistributedDataParallel ddp; // null on a single rank
+    final Optimizer optimizer;
     private final Precision precision;
-    private final Device device;
+    final Device device;
     private final GradScaler scaler;
-    private final List<Tensor> parameters;
-    private final List<List<Integer>> buckets; // indices of parameters whose collective overlaps with the passes
+    final List<Tensor> parameters; // those that the optimizer updates
+    final List<List<Integer>> buckets; // indices of parameters whose collective overlaps with the passes
     private final GradientSums earlier; // of the batches before the current one
     private List<Boolean> trainableEarlier; // which parameters required a gradient in the last batch
-    private boolean collectivesInGraph;
+    boolean collectivesInGraph;
     private final AdamWCasts masterWeights; // null unless the optimizer is AdamW
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
-    private int warmup = WARMUP;
-    private boolean isFused;
-    private boolean keepsAttention;
+    private int lossRows; // the number of tokens whose logits are computed at a time; 0 for all
+    int warmup = WARMUP;
+    boolean isFused;
+    boolean keepsAttention;
     private boolean closed;
 
     /**
@@ -89,13 +95,13 @@ public final class CompiledStep implements AutoCloseable {
     private record RecordingKey(List<Long> shape, List<Boolean> trainable) {}
 
     private CompiledStep(TransformerLM model, DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
+        this.model = model;
         this.ddp = ddp;
         this.optimizer = optimizer;
         this.precision = precision;
         device = model.device();
         scaler = precision.scaler(device);
-        passes = new StepPasses(model, ddp, precision, scaler, optimizer.parameters());
-        parameters = passes.parameters();
+        parameters = List.copyOf(optimizer.parameters().values());
         // Loss scaling must find overflows in the gradients and unscale them in fp32.
         // Gradients are averaged over ranks in fp32, too.
         masterWeights = optimizer instanceof AdamW adamw
@@ -198,7 +204,7 @@ public final class CompiledStep implements AutoCloseable {
      */
     public CompiledStep lossRows(int tokens) {
         requireNoPass("lossRows");
-        passes.lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
+        lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
         return this;
     }
 
@@ -304,7 +310,7 @@ public final class CompiledStep implements AutoCloseable {
         }
         trainableEarlier = key.trainable();
         Torch.allowTf32(precision.tf32());
-        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(passes, settings(), inputs));
+        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(this, inputs));
         if (optimizer instanceof ShardedOptimizer<?> sharded) {
             sharded.awaitParameters(); // a recorded forward pass does not wait for each layer
         }
@@ -316,14 +322,50 @@ public final class CompiledStep implements AutoCloseable {
         return ofShape;
     }
 
-    private ShapeGraph.GraphSettings settings() {
-        return new ShapeGraph.GraphSettings(
-                warmup,
-                isFused,
-                keepsAttention,
-                collectivesInGraph,
-                buckets,
-                masterWeights == null ? MasterWeights.NONE : masterWeights);
+    /** Returns the casts that the optimizer does in place of a fused step. */
+    MasterWeights masterWeights() {
+        return masterWeights == null ? MasterWeights.NONE : masterWeights;
+    }
+
+    /** Runs both passes operator by operator, and returns the loss, in the caller's memory scope. */
+    Tensor runPasses(Tensor inputs, Tensor targets) {
+        try (var scope = MemoryScope.open();
+                var local = withoutHooks()) {
+            Tensor loss = loss(inputs, targets);
+            try (var range = ProfilerRange.of("backward")) {
+                scaler.scale(loss).backward();
+            }
+            return scope.escape(loss);
+        }
+    }
+
+    /**
+     * Returns the loss, and the gradient of the scaled loss for each parameter; null for a frozen one.
+     *
+     * @param batch inputs and targets
+     */
+    Tensor[] lossAndGradients(Tensor... batch) {
+        try (var scope = MemoryScope.open()) {
+            Tensor loss = loss(batch[0], batch[1]);
+            Tensor[] gradients =
+                    Backward.of(scaler.scale(loss)).gradientsWhereRequired(parameters.toArray(new Tensor[0]));
+            return scope.escapeAll(Stream.concat(Stream.of(loss.detach()), Arrays.stream(gradients))
+                    .toArray(Tensor[]::new));
+        }
+    }
+
+    private Tensor loss(Tensor inputs, Tensor targets) {
+        try (var range = ProfilerRange.of("forward");
+                var autocast = precision.autocast(device)) {
+            return lossRows == 0
+                    ? Losses.crossEntropy(model.forward(inputs), targets)
+                    : model.loss(inputs, targets, lossRows);
+        }
+    }
+
+    /** Opens a scope in which backward passes start no collectives; null without ranks. */
+    NoSync withoutHooks() {
+        return ddp == null ? null : ddp.noSync();
     }
 
     private void requireIds(String name, Tensor ids) {

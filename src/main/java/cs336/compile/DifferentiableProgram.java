@@ -25,6 +25,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -50,8 +51,9 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         this.gradOutputs = gradOutputs;
         this.device = device;
         this.parts = parts;
-        sharesMemory = parts.forward().sharedOutputs();
-        copyOutputsOfSharedStorages();
+        // As tensors, outputs in one storage would have version counters of their own, which would hide a write to a
+        // saved value from the other outputs.
+        sharesMemory = parts.forward().sharedOutputs(true);
         savedOutputs = savedOutputs();
         forward = new Interpreter(parts.forward());
         backward = new Interpreter(parts.backward());
@@ -130,43 +132,20 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                 leaves[i] = given[i].detach().set_requires_grad(inputs[i].requires_grad());
             }
             Tensor[] results = function.apply(Arrays.copyOf(leaves, own));
-            List<Tensor> differentiable = new ArrayList<>();
-            List<Tensor> gradOutputs = new ArrayList<>();
-            for (Tensor result : results) {
-                if (result != null && result.requires_grad()) {
-                    differentiable.add(result);
-                    gradOutputs.add(given[inputs.length + gradOutputs.size()]);
-                }
-            }
+            Tensor[] differentiable = Arrays.stream(results)
+                    .filter(result -> result != null && result.requires_grad())
+                    .toArray(Tensor[]::new);
             Tensor[] gradients;
             try (var ofHost = Autocast.of(Device.cpu(), DType.FLOAT32);
                     var ofDevice =
                             Autocast.of(Device.of(leaves[0]), DType.FLOAT32)) { // the caller's backward pass is outside
-                gradients = Backward.of(differentiable.toArray(new Tensor[0]))
-                        .with(gradOutputs.toArray(new Tensor[0]))
+                gradients = Backward.of(differentiable)
+                        .with(Arrays.copyOfRange(given, inputs.length, inputs.length + differentiable.length))
                         .gradientsWhereRequired(leaves);
             }
-            List<Tensor> all = new ArrayList<>();
-            for (Tensor result : results) {
-                all.add(result == null ? null : result.detach());
-            }
-            all.addAll(Arrays.asList(gradients));
-            return scope.escapeAll(all.toArray(new Tensor[0]));
-        }
-    }
-
-    /**
-     * Marks outputs that are parts of the storage of an earlier output, so that they are copied. As tensors they would
-     * have a version counter of their own, which would hide a write to a saved value from the other outputs.
-     */
-    private void copyOutputsOfSharedStorages() {
-        List<View> all = parts.forward().outputs();
-        for (int i = 1; i < outputs; i++) {
-            View output = all.get(i);
-            sharesMemory[i] |= output != null
-                    && all.subList(0, i).stream()
-                            .anyMatch(earlier -> earlier != null
-                                    && earlier.value().root() == output.value().root());
+            Stream<Tensor> outputs = Arrays.stream(results).map(result -> result == null ? null : result.detach());
+            return scope.escapeAll(
+                    Stream.concat(outputs, Arrays.stream(gradients)).toArray(Tensor[]::new));
         }
     }
 

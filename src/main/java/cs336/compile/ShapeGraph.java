@@ -1,6 +1,5 @@
 package cs336.compile;
 
-import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Interpreter.ProgramRun;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
@@ -18,25 +17,7 @@ import org.bytedeco.pytorch.global.torch;
 
 /** The static inputs and outputs of one input shape, and its graphs once they are recorded. */
 final class ShapeGraph implements AutoCloseable {
-    /**
-     * The settings that all input shapes of a step share.
-     *
-     * @param warmup number of steps without a graph before it is recorded, at least 1
-     * @param isFused whether the passes run as an optimized program
-     * @param keepsAttention whether plain attention stays as it is in that program
-     * @param collectivesInGraph whether the graph contains the collectives that average gradients
-     * @param buckets indices of the parameters of each bucket whose collective overlaps with the passes
-     */
-    record GraphSettings(
-            int warmup,
-            boolean isFused,
-            boolean keepsAttention,
-            boolean collectivesInGraph,
-            List<List<Integer>> buckets,
-            MasterWeights masterWeights) {}
-
-    private final StepPasses passes;
-    private final GraphSettings settings;
+    private final CompiledStep step;
     private final List<Tensor> parameters;
     private final Tensor inputs;
     private final Tensor targets;
@@ -50,11 +31,10 @@ final class ShapeGraph implements AutoCloseable {
     private int steps;
 
     /** @param like a tensor with the shape, dtype and device of the inputs */
-    ShapeGraph(StepPasses passes, GraphSettings settings, Tensor like) {
-        this.passes = passes;
-        this.settings = settings;
-        parameters = passes.parameters();
-        Device device = passes.device();
+    ShapeGraph(CompiledStep step, Tensor like) {
+        this.step = step;
+        parameters = step.parameters;
+        Device device = step.device;
         firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
         try (var scope = MemoryScope.open()) {
             inputs = MemoryScope.keep(torch.zeros_like(like));
@@ -92,7 +72,7 @@ final class ShapeGraph implements AutoCloseable {
             compute(consumer);
             return;
         }
-        if (steps++ < settings.warmup) {
+        if (steps++ < step.warmup) {
             firstGraph.warmUp(() -> compute(consumer));
             return;
         }
@@ -103,7 +83,7 @@ final class ShapeGraph implements AutoCloseable {
     }
 
     private void compute(GradientConsumer consumer) {
-        if (!settings.isFused) {
+        if (!step.isFused) {
             computePlain();
             consumer.ready(allIndices());
         } else if (program == null) {
@@ -116,7 +96,7 @@ final class ShapeGraph implements AutoCloseable {
 
     private void computePlain() {
         try (var scope = MemoryScope.open()) {
-            copyLoss(passes.run(inputs, targets));
+            copyLoss(step.runPasses(inputs, targets));
         }
     }
 
@@ -129,20 +109,20 @@ final class ShapeGraph implements AutoCloseable {
     private void computeAndRecord(GradientConsumer consumer) {
         try (var scope = MemoryScope.open()) {
             var ofThisRun = new AtomicReference<Tensor[]>();
-            try (var local = passes.withoutHooks()) {
+            try (var local = step.withoutHooks()) {
                 program = CompiledProgram.record(
-                        passes::lossAndGradients,
-                        passes.device(),
-                        settings.keepsAttention,
-                        passes.namedParameters(),
-                        settings.masterWeights,
+                        step::lossAndGradients,
+                        step.device,
+                        step.keepsAttention,
+                        step.optimizer.parameters(),
+                        step.masterWeights(),
                         ofThisRun,
                         inputs,
                         targets);
             }
             Tensor[] results = ofThisRun.get();
             int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
-            stages = GradientStage.of(program.optimized().operations().size(), ofGradients, settings.buckets);
+            stages = GradientStage.of(program.optimized().operations().size(), ofGradients, step.buckets);
             copyLoss(results[0]);
             for (GradientStage stage : stages) {
                 deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));
@@ -169,12 +149,12 @@ final class ShapeGraph implements AutoCloseable {
     }
 
     private void record(GradientConsumer consumer) {
-        if (settings.isFused && !settings.collectivesInGraph) {
+        if (step.isFused && !step.collectivesInGraph) {
             graphs = recordStages();
             return;
         }
-        if (settings.collectivesInGraph) {
-            firstGraph.record(() -> countCollectives = passes.group().recordInGraph(() -> compute(consumer)));
+        if (step.collectivesInGraph) {
+            firstGraph.record(() -> countCollectives = step.ddp.group().recordInGraph(() -> compute(consumer)));
         } else {
             firstGraph.record(this::computePlain);
         }
@@ -216,7 +196,7 @@ final class ShapeGraph implements AutoCloseable {
     }
 
     private void replay(GradientConsumer consumer) {
-        if (settings.collectivesInGraph) {
+        if (step.collectivesInGraph) {
             countCollectives.run();
             firstGraph.replay();
             stages.forEach(stage -> attach(stage, gradients));

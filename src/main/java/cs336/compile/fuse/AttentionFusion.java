@@ -228,8 +228,7 @@ final class AttentionFusion {
                         return false;
                     }
                 } else if (is(use, "bmm") && isMatrix(use.view(1)) && gradK == null) {
-                    View operand = operand(use, 0).transposed();
-                    if (!same(scaledQ, operand)) {
+                    if (!same(scaledQ, operand(use, 0).transposed())) {
                         return false;
                     }
                     gradK = use;
@@ -242,9 +241,7 @@ final class AttentionFusion {
 
         /** Returns whether nothing overwrites the operands and results. */
         private boolean areStable() {
-            return Stream.of(q, k, v, dO)
-                            .filter(Objects::nonNull)
-                            .noneMatch(operand -> overwritten.contains(operand.value()))
+            return Stream.of(q, k, v, dO).noneMatch(read -> read != null && overwritten.contains(read.value()))
                     && Stream.of(output, gradV, gradK, scaledGradQ)
                             .filter(Objects::nonNull)
                             .map(Operation::output)
@@ -284,12 +281,12 @@ final class AttentionFusion {
 
         private View cast(int before, DType dtype) {
             Layout like = q.layout();
-            Layout dense = like.isDense()
-                    ? new Layout(dtype, like.shape(), like.strides(), 0, false)
-                    : Layout.contiguous(dtype, like.shape());
-            ProgramValue narrow = newValue(dense);
+            ProgramValue narrow = newValue(
+                    like.isDense()
+                            ? new Layout(dtype, like.shape(), like.strides(), 0, false)
+                            : Layout.contiguous(dtype, like.shape()));
             insert(before, PointwiseOperator.cast(q, narrow, device));
-            return new View(narrow, dense);
+            return new View(narrow);
         }
 
         /** Returns whether a tensor is a matrix [T, S] for each of the leading dimensions, in row-major order. */
@@ -382,11 +379,7 @@ final class AttentionFusion {
         for (int i : readers.getOrDefault(value, Set.of())) {
             Operation reader = program.operations().get(i);
             boolean isCast = isCopy(reader) && reader.output().layout().isContiguous() && isWhole(reader.input());
-            if (isCast) {
-                uses.addAll(uses(reader.output()));
-            } else {
-                uses.add(reader);
-            }
+            uses.addAll(isCast ? uses(reader.output()) : List.of(reader));
         }
         return uses;
     }
@@ -484,8 +477,7 @@ final class AttentionFusion {
     // ---- layouts
 
     private static long last(View view) {
-        long[] shape = view.shape();
-        return shape[shape.length - 1];
+        return view.shape()[view.shape().length - 1];
     }
 
     /** Returns whether a view reads all elements of a contiguous value in their order. */
@@ -497,17 +489,10 @@ final class AttentionFusion {
 
     /** Returns whether a whole view has a shape, with its leading dimensions merged or not. */
     private static boolean isWhole(View view, long[] shape) {
-        return isWhole(view) && (Arrays.equals(view.shape(), shape) || isMerged(view.shape(), shape));
-    }
-
-    /** Returns whether a shape is [N, rows, columns] of a shape [B, H, rows, columns]. */
-    private static boolean isMerged(long[] shape, long[] of) {
-        int rank = of.length;
-        return shape.length == 3
-                && rank > 3
-                && shape[1] == of[rank - 2]
-                && shape[2] == of[rank - 1]
-                && shape[0] * shape[1] * shape[2] == Arrays.stream(of).reduce(1, (a, b) -> a * b);
+        int rank = shape.length;
+        long matrices = Arrays.stream(shape, 0, rank - 2).reduce(1, (a, b) -> a * b);
+        long[] merged = {matrices, shape[rank - 2], shape[rank - 1]};
+        return isWhole(view) && (Arrays.equals(view.shape(), shape) || Arrays.equals(view.shape(), merged));
     }
 
     private static boolean same(View a, View b) {

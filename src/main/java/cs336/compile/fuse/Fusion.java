@@ -43,11 +43,10 @@ final class Fusion {
         final BitSet ancestors = new BitSet();
         int position; // of the last operation
 
-        Node(int number, FusionGroup group, Operation operation, int position) {
+        Node(int number, FusionGroup group, Operation operation) {
             this.number = number;
             this.group = group;
             this.operation = operation;
-            this.position = position;
         }
     }
 
@@ -110,14 +109,13 @@ final class Fusion {
     // ---- grouping
 
     private void place(Operation operation, int position) {
-        boolean isFusible =
-                operation.operator() instanceof PointwiseOperator || operation.operator() instanceof ReductionOperator;
+        boolean isReduction = operation.operator() instanceof ReductionOperator;
+        boolean isFusible = isReduction || operation.operator() instanceof PointwiseOperator;
         Node node = null;
         if (isFusible) {
             for (Node candidate : candidates(operation)) {
                 // The kernel of sums over rows stores nothing else.
-                boolean hasResult =
-                        !candidate.group.isOverColumns() || operation.operator() instanceof ReductionOperator;
+                boolean hasResult = !candidate.group.isOverColumns() || isReduction;
                 if (hasResult && !dependsOnThrough(operation, candidate) && candidate.group.add(operation)) {
                     node = candidate;
                     break;
@@ -126,7 +124,7 @@ final class Fusion {
         }
         if (node == null) {
             FusionGroup group = isFusible ? FusionGroup.of(operation) : null;
-            node = new Node(nodes.size(), group, operation, position);
+            node = new Node(nodes.size(), group, operation);
             nodes.add(node);
         }
         node.position = position;
@@ -157,9 +155,7 @@ final class Fusion {
                 }
             }
         }
-        for (ProgramValue created : operation.creates()) {
-            producers.put(created, node);
-        }
+        operation.creates().forEach(created -> producers.put(created, node));
         for (View view : operation.reads()) {
             readers.computeIfAbsent(view.value(), v -> new LinkedHashSet<>()).add(node);
             readers.computeIfAbsent(view.value().root(), v -> new LinkedHashSet<>())
@@ -170,12 +166,8 @@ final class Fusion {
     /** Returns the nodes that must run before an operation: producers, and readers of what it overwrites. */
     private Set<Node> before(Operation operation) {
         Set<Node> before = new LinkedHashSet<>();
-        for (View view : operation.reads()) {
-            before.add(producers.get(view.value()));
-        }
-        for (ProgramValue value : operation.overwrites()) {
-            before.addAll(readers.getOrDefault(value.root(), Set.of()));
-        }
+        operation.reads().forEach(view -> before.add(producers.get(view.value())));
+        operation.overwrites().forEach(value -> before.addAll(readers.getOrDefault(value.root(), Set.of())));
         before.remove(null);
         return before;
     }
@@ -248,8 +240,9 @@ final class Fusion {
         if (!isCopyable) {
             return false;
         }
-        long added = bytesToRead(original, group, MAX_RECOMPUTED);
-        if (added >= savedBytes(load, producer)) {
+        long bytes = load.layout().bytes(); // not moved with a copy: the load, and its part of the store
+        long saved = isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
+        if (bytesToRead(original, group, MAX_RECOMPUTED) >= saved) {
             return false;
         }
         ProgramValue value =
@@ -285,12 +278,6 @@ final class Fusion {
                         .isEmpty();
     }
 
-    /** Returns the bytes that a kernel does not move if it recomputes a value: the load, and its part of the store. */
-    private long savedBytes(View load, Node producer) {
-        long bytes = load.layout().bytes();
-        return isStored(load.value(), producer) ? bytes : bytes + bytes / loads.get(load.value());
-    }
-
     /**
      * Returns the bytes that a group moves in addition if it computes an operation that it does not contain.
      *
@@ -309,17 +296,14 @@ final class Fusion {
     private long bytesToRead(View view, FusionGroup group, int depth) {
         long load = view.layout().distinctBytes();
         Node producer = producers.get(view.value());
-        if (isStored(view.value(), producer) || producer.group == null || isReadElsewhere(view.value(), producer)) {
+        boolean isRead = readers.getOrDefault(view.value(), Set.of()).stream().anyMatch(node -> node != producer);
+        if (producer == null || producer.group == null || isRead || results.contains(view.value())) {
             return load;
         }
         long withStore = load + view.value().layout().bytes();
         Operation original = producer.group.member(view.value());
         boolean isComputed = depth > 0 && original.operator() instanceof PointwiseOperator;
         return isComputed ? Math.min(withStore, bytesToRead(original, group, depth)) : withStore;
-    }
-
-    private boolean isReadElsewhere(ProgramValue value, Node producer) {
-        return readers.getOrDefault(value, Set.of()).stream().anyMatch(node -> node != producer);
     }
 
     /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */

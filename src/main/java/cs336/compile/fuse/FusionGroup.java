@@ -131,12 +131,7 @@ final class FusionGroup {
 
     /** Returns the index of the member that computes a value, or −1. */
     int indexOf(ProgramValue value) {
-        for (int i = 0; i < members.size(); i++) {
-            if (members.get(i).output() == value) {
-                return i;
-            }
-        }
-        return -1;
+        return members.stream().map(Operation::output).toList().indexOf(value);
     }
 
     /** Returns whether the members that load a value could instead read the result of a member like this operation. */
@@ -186,7 +181,8 @@ final class FusionGroup {
             long results = operation.output().layout().elements();
             newColumns = level == Level.ROW ? elements / results : results;
         }
-        if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isComplex(operation)) {
+        boolean isPaired = PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, operation); // in one thread
+        if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isPaired) {
             return false;
         }
         for (View view : operation.reads()) {
@@ -211,17 +207,18 @@ final class FusionGroup {
 
     /** Returns the bytes of a row of all loaded tensors and sums, with one more member. */
     private long rowBytes(Operation added, Level addedLevel, long columnsThen) {
-        Set<View> counted = new HashSet<>();
+        Set<View> loaded = new HashSet<>();
         long bytes = 0;
         List<Operation> all = new ArrayList<>(members);
         all.add(added);
         for (Operation member : all) {
             Level level = levels.getOrDefault(member.output(), addedLevel);
-            boolean isOncePerRow = isPointwisePerRow(member, level);
             for (View view : member.reads()) {
-                boolean isLoaded = !levels.containsKey(view.value()) && !isOncePerRow && !counted.contains(view);
-                if (isLoaded && isPerElement(Access.of(member, view), columnsThen)) {
-                    counted.add(view);
+                if (levels.containsKey(view.value()) || isPointwisePerRow(member, level)) {
+                    continue;
+                }
+                Access access = Access.of(member, view);
+                if (!access.isScalar() && !access.isOncePerRow(columnsThen) && loaded.add(view)) {
                     bytes += columnsThen * view.dtype().bytes();
                 }
             }
@@ -232,18 +229,9 @@ final class FusionGroup {
         return bytes;
     }
 
-    private static boolean isPerElement(Access access, long columns) {
-        return !access.isScalar() && !access.isOncePerRow(columns);
-    }
-
     /** Returns whether a member reads and computes one number per row. */
     static boolean isPointwisePerRow(Operation member, Level level) {
         return level == Level.ROW && !(member.operator() instanceof ReductionOperator);
-    }
-
-    /** Returns whether the operation reads pairs of columns, which must be in one thread. */
-    private static boolean isComplex(Operation operation) {
-        return PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, operation);
     }
 
     private Level levelOf(Operation operation) {

@@ -10,7 +10,6 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -97,7 +96,7 @@ final class GemmMerging {
     static List<List<ProgramValue>> weightsOfCommonInputs(Program program) {
         return withCommon(program, LEFT, RIGHT).values().stream()
                 .map(gemms -> gemms.stream()
-                        .map(gemm -> operand(gemm, RIGHT).value())
+                        .map(gemm -> gemm.view(RIGHT).value())
                         .distinct()
                         .toList())
                 .filter(values -> values.size() > 1)
@@ -114,7 +113,7 @@ final class GemmMerging {
         List<Operation> operations = new ArrayList<>();
         for (Operation operation : program.operations()) {
             for (Operation replacement : replacements.getOrDefault(operation, List.of(operation))) {
-                operations.add(moved(replacement));
+                operations.add(replacement.withViews(this::moved));
             }
         }
         operations.addAll(concatenations); // sorting moves them to the operations that read them
@@ -130,10 +129,6 @@ final class GemmMerging {
                 .withSize(size));
     }
 
-    private Operation moved(Operation operation) {
-        return operation.withViews(this::moved);
-    }
-
     private View moved(View view) {
         View part = parts.get(view.value());
         return part == null ? view : Concatenation.inPart(view, part);
@@ -145,16 +140,12 @@ final class GemmMerging {
         return operation.operator().toString().equals("mm");
     }
 
-    private static View operand(Operation gemm, int side) {
-        return gemm.view(side);
-    }
-
     /** Returns the matrix multiplications by their common operand; the other one is a transposed row-major matrix. */
     private static Map<View, List<Operation>> withCommon(Program program, int common, int other) {
         Map<View, List<Operation>> sets = new LinkedHashMap<>();
         for (Operation operation : program.operations()) {
-            if (isGemm(operation) && isMatrix(operand(operation, other).transposed())) {
-                sets.computeIfAbsent(operand(operation, common), view -> new ArrayList<>())
+            if (isGemm(operation) && isMatrix(operation.view(other).transposed())) {
+                sets.computeIfAbsent(operation.view(common), view -> new ArrayList<>())
                         .add(operation);
             }
         }
@@ -172,16 +163,15 @@ final class GemmMerging {
     /** Merges X · Wᵢᵀ for all i, with the common operand on the left, or Gᵢᵀ · X, with it on the right. */
     private void merge(List<Operation> gemms, int common) {
         boolean isLeft = common == LEFT;
-        List<View> others = gemms.stream()
-                .map(gemm -> operand(gemm, 1 - common).transposed())
-                .toList();
-        boolean areMergeable = gemms.stream()
-                .allMatch(gemm -> !replacements.containsKey(gemm) && (isLeft ? isColumnBlock(gemm) : isAligned(gemm)));
+        List<View> others =
+                gemms.stream().map(gemm -> gemm.view(1 - common).transposed()).toList();
+        boolean areMergeable =
+                gemms.stream().allMatch(gemm -> !replacements.containsKey(gemm) && isPlaceable(gemm.output(), isLeft));
         AdjacentMatrices all = areMergeable ? adjacent(others, isLeft ? ROWS : COLUMNS) : null;
         if (all == null) {
             return;
         }
-        View x = operand(gemms.get(0), common);
+        View x = gemms.get(0).view(common);
         View whole = all.whole.transposed();
         ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
         List<View> results = inOrder(gemms, others, all.parts).stream()
@@ -193,15 +183,11 @@ final class GemmMerging {
         }
     }
 
-    /** Returns whether the result can be columns of a wider matrix. */
-    private boolean isColumnBlock(Operation gemm) {
-        ProgramValue result = gemm.output();
-        return !returned.contains(result) && isMovable(result, result.shape()[1]);
-    }
-
-    /** Returns whether a result can follow this one in memory. */
-    private static boolean isAligned(Operation gemm) {
-        return gemm.output().layout().bytes() % KernelEmitter.ACCESS_BYTES == 0;
+    /** Returns whether a result can be columns of a wider matrix, or another result can follow it in memory. */
+    private boolean isPlaceable(ProgramValue result, boolean asColumns) {
+        return asColumns
+                ? !returned.contains(result) && isMovable(result, result.shape()[1])
+                : result.layout().bytes() % KernelEmitter.ACCESS_BYTES == 0;
     }
 
     private void mergeSums() {
@@ -219,8 +205,8 @@ final class GemmMerging {
 
     /** Merges G₁ · W₁ + G₂ · W₂ + …. */
     private void mergeSum(Operation root, List<Operation> gemms) {
-        List<View> weights = gemms.stream().map(gemm -> operand(gemm, RIGHT)).toList();
-        List<View> gradients = gemms.stream().map(gemm -> operand(gemm, LEFT)).toList();
+        List<View> weights = gemms.stream().map(gemm -> gemm.view(RIGHT)).toList();
+        List<View> gradients = gemms.stream().map(gemm -> gemm.view(LEFT)).toList();
         boolean areMatrices = gemms.stream().noneMatch(replacements::containsKey)
                 && weights.stream().allMatch(GemmMerging::isMatrix)
                 && gradients.stream().allMatch(GemmMerging::isMatrix)
@@ -297,13 +283,10 @@ final class GemmMerging {
         }
         var key = new ConcatenationKey(set, dim);
         if (!adjacent.containsKey(key)) {
-            adjacent.put(key, dim == ROWS && isConstant(set) ? adjacentConstants(set) : concatenated(set, dim));
+            boolean areConstant = set.stream().allMatch(view -> constants.containsKey(view.value()));
+            adjacent.put(key, dim == ROWS && areConstant ? adjacentConstants(set) : concatenated(set, dim));
         }
         return adjacent.get(key);
-    }
-
-    private boolean isConstant(Collection<View> matrices) {
-        return matrices.stream().allMatch(view -> constants.containsKey(view.value()));
     }
 
     private AdjacentMatrices adjacentConstants(Set<View> matrices) {
@@ -342,8 +325,8 @@ final class GemmMerging {
     private AdjacentMatrices concatenated(Set<View> matrices, int dim) {
         List<View> ordered = List.copyOf(matrices);
         List<View> copied = ordered.stream()
-                .filter(view -> !(producers.get(view.value()) != null
-                        && producers.get(view.value()).operator() instanceof PointwiseOperator))
+                .filter(view -> producers.get(view.value()) == null
+                        || !(producers.get(view.value()).operator() instanceof PointwiseOperator))
                 .toList();
         boolean areEqual = ordered.stream()
                 .allMatch(view -> view.layout().equals(ordered.get(0).layout())

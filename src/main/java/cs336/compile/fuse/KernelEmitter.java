@@ -7,7 +7,6 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -253,18 +252,14 @@ final class KernelEmitter {
         line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         line("    const long long first = ((long long)blockIdx.x * TILE + threadIdx.x % TILE) * VEC;");
         line("    const int slot = threadIdx.x / TILE;");
-        for (Operation member : sums) {
-            line("    " + CudaType.ofComputation(member) + " acc" + id(member) + "[VEC] = {};");
-        }
+        sums.forEach(sum -> line("    " + CudaType.ofComputation(sum) + " acc" + id(sum) + "[VEC] = {};"));
         line("    if (first < COLUMNS) {");
         line("        for (long long row = (long long)blockIdx.y * SLOTS + slot; row < ROWS; row += PARTS * SLOTS) {");
         line("            const long long column = first;");
         emitAccesses(loads.expressions(), "            ");
         loads.index((load, name) -> name + "[i]");
         emitMembers(needed(sums), "            ");
-        for (Operation member : sums) {
-            line("            EACH(i) acc" + id(member) + "[i] += " + expressions.reduced(member) + ";");
-        }
+        sums.forEach(sum -> line("            EACH(i) acc" + id(sum) + "[i] += " + expressions.reduced(sum) + ";"));
         line("        }");
         line("    }");
         for (Operation member : sums) {
@@ -421,12 +416,10 @@ final class KernelEmitter {
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
             emitAccesses(late, indent);
-            List<Operation> elements =
-                    new ArrayList<>(stores.stream().map(ElementStore::member).toList());
-            List<Operation> readers = new ArrayList<>(elements);
-            readers.addAll(sums);
-            elements.addAll(needed(readers));
-            emitMembers(inOrder(elements), indent);
+            Set<Operation> elements = stores.stream().map(ElementStore::member).collect(Collectors.toSet());
+            elements.addAll(
+                    needed(Stream.concat(elements.stream(), sums.stream()).toList()));
+            emitMembers(members(elements::contains), indent);
             for (ElementStore store : stores) {
                 DType dtype = store.member.output().dtype();
                 long start = store.access.offset();
@@ -483,18 +476,14 @@ final class KernelEmitter {
         return group.members().stream().filter(which).toList();
     }
 
-    private List<Operation> reductions(int depth) {
-        return members(member -> member.operator() instanceof ReductionOperator
-                && level(member) == Level.ROW
-                && depths.get(member.output()) == depth);
-    }
-
     private int output(Operation member) {
         return outputs.indexOf(member.output());
     }
 
     private void emitReductions(int depth) {
-        List<Operation> reductions = reductions(depth);
+        List<Operation> reductions = members(member -> member.operator() instanceof ReductionOperator
+                && level(member) == Level.ROW
+                && depths.get(member.output()) == depth);
         if (reductions.isEmpty()) {
             return;
         }
@@ -570,11 +559,7 @@ final class KernelEmitter {
                 }
             }
         }
-        return inOrder(needed);
-    }
-
-    private List<Operation> inOrder(Collection<Operation> some) {
-        return members(some::contains);
+        return members(needed::contains);
     }
 
     // ---- names and parameters

@@ -89,7 +89,7 @@ final class KernelLoads {
     /** Returns whether an access that begins at this position reads or writes VEC elements at once. */
     boolean isVector(DType dtype, Access access, long start) {
         List<Digit> digits = split(access).digits();
-        if (!isPacked(dtype) || digits.isEmpty() || start % vector != 0) {
+        if (CudaType.inRegisters(dtype) != DType.FLOAT32 || digits.isEmpty() || start % vector != 0) {
             return false;
         }
         Digit fastest = digits.get(digits.size() - 1);
@@ -97,10 +97,6 @@ final class KernelLoads {
                 && fastest.stride() == 1
                 && fastest.size() % vector == 0
                 && digits.stream().allMatch(digit -> digit == fastest || digit.stride() % vector == 0);
-    }
-
-    private static boolean isPacked(DType dtype) {
-        return dtype == DType.FLOAT32 || dtype == DType.BFLOAT16 || dtype == DType.FLOAT16;
     }
 
     /** Returns the C++ type in which a loaded tensor is held: packed elements, or single numbers. */

@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /**
@@ -264,20 +265,16 @@ final class Lowering {
 
     /** Returns the sum over the last dimensions, whose sizes a constant lists, or null if it cannot be fused. */
     private ReductionOperator overRows(View x, Argument sizes) {
-        int rank = x.shape().length;
-        int reduced = ((long[]) ((Constant) sizes).value()).length;
-        List<Integer> dims = IntStream.range(rank - reduced, rank).boxed().toList();
-        var sum = new ReductionOperator(ReductionKind.SUM, dims, device);
-        return x.layout().elements() == 0 || !sum.isOverRows(x.layout()) ? null : sum;
+        long[] last = LongStream.range(-((long[]) ((Constant) sizes).value()).length, 0)
+                .toArray();
+        ReductionOperator sum = reduction(ReductionKind.SUM, x, new Constant(last, null));
+        return sum == null || !sum.isOverRows(x.layout()) ? null : sum;
     }
 
     private View mean(ReductionOperator sum, View x) {
         View total = reduceWide(sum, x);
-        return wide(
-                total.layout(),
-                DIV,
-                total,
-                constant((double) x.layout().elements() / total.layout().elements()));
+        double count = x.layout().elements() / total.layout().elements();
+        return wide(total.layout(), DIV, total, constant(count));
     }
 
     private static boolean isNone(Argument argument) {
@@ -298,7 +295,7 @@ final class Lowering {
         View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
         var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0), device);
         Layout perRow = Layout.contiguous(ofRow.dtype(), target.shape());
-        View valid = wide(perRow, CAST, pointwise(bool(perRow), NE, target, in.get(4)));
+        View valid = wide(perRow, CAST, pointwise(like(DType.BOOL, perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
         operations.add(Operation.of(overRows, List.of(valid), count));
         View sum = reduceWide(overRows, flat);
@@ -334,7 +331,7 @@ final class Lowering {
         long[] shape = {rows.shape()[0], 1};
         long[] strides = {rows.strides()[0], 0};
         var asColumn = new View(target.value(), new Layout(rows.dtype(), shape, strides, rows.offset(), false));
-        return pointwise(bool(like), EQ, column, asColumn);
+        return pointwise(like(DType.BOOL, like), EQ, column, asColumn);
     }
 
     private boolean complexMul(Operation operation, ProgramValue out) {
@@ -346,13 +343,10 @@ final class Lowering {
         }
         ProgramValue real = newValue(out.layout().asReal());
         replacements.put(out, real);
-        View a = operation.input();
-        View b = operation.reads().get(1);
-        return emit(
-                real,
-                COMPLEX_MUL,
-                new View(a.value(), a.layout().asReal()),
-                new View(b.value(), b.layout().asReal()));
+        Argument[] pairs = operation.reads().stream()
+                .map(view -> new View(view.value(), view.layout().asReal()))
+                .toArray(Argument[]::new);
+        return emit(real, COMPLEX_MUL, pairs);
     }
 
     // ---- building blocks
@@ -445,15 +439,8 @@ final class Lowering {
         long[] shape = out.shape();
         List<Argument> broadcast = new ArrayList<>();
         for (Argument argument : arguments) {
-            if (argument instanceof View view) {
-                Constant number = numbers.get(view.value());
-                broadcast.add(
-                        number != null
-                                ? number
-                                : new View(view.value(), view.layout().broadcastTo(shape)));
-            } else {
-                broadcast.add(argument);
-            }
+            Argument number = argument instanceof View view ? numbers.get(view.value()) : argument;
+            broadcast.add(number == null ? ((View) argument).broadcastTo(shape) : number);
         }
         if (function == CAST && broadcast.get(0) instanceof Constant number && out.dtype() == DType.FLOAT32) {
             numbers.put(out, number);
@@ -472,10 +459,6 @@ final class Lowering {
     /** Returns a layout with the strides of a dense one. */
     private static Layout like(DType dtype, Layout layout) {
         return new Layout(dtype, layout.shape(), layout.strides(), 0, false);
-    }
-
-    private static Layout bool(Layout layout) {
-        return like(DType.BOOL, layout);
     }
 
     private static DType wideType(DType dtype) {
@@ -511,15 +494,13 @@ final class Lowering {
         boolean whole = operation.overwrites().size() == 1
                 && operation.creates().size() == 1
                 && written != null
+                && !isComplex(written.layout())
                 && !outside.contains(end.root())
                 && written.layout().isDense()
                 && written.layout().offset() == 0
                 && written.layout().elements() == end.root().layout().elements()
                 && written.dtype() == end.root().dtype();
-        if (!whole || isComplex(written.layout())) {
-            return null;
-        }
-        return newValue(written.layout());
+        return whole ? newValue(written.layout()) : null;
     }
 
     /** Returns an operation that is not lowered; writes in place to a replaced value go to the replacement. */
@@ -527,13 +508,10 @@ final class Lowering {
         List<ProgramValue> overwrites = new ArrayList<>();
         for (ProgramValue end : operation.overwrites()) {
             ProgramValue replacement = replacements.get(end.overwritten());
-            if (replacement == null) {
-                overwrites.add(end);
-            } else {
-                var value = new ProgramValue(size++, replacement);
-                replacements.put(end, value);
-                overwrites.add(value);
+            if (replacement != null) {
+                replacements.put(end, new ProgramValue(size++, replacement));
             }
+            overwrites.add(replacements.getOrDefault(end, end));
         }
         return operation.withOverwrites(overwrites);
     }

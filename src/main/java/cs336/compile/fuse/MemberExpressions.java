@@ -35,7 +35,9 @@ final class MemberExpressions {
         if (function == PointwiseFunction.INDEX) {
             Layout layout = member.output().layout();
             long size = layout.shape()[layout.shape().length - 1];
-            return size == group.columns() ? "column + i" : "(" + element() + " + i) % " + size;
+            return size == group.columns()
+                    ? "column + i"
+                    : "(" + (group.hasReduction() ? "row * COLUMNS + column" : "column") + " + i) % " + size;
         }
         return rounded(member, function.cuda(operands));
     }
@@ -83,18 +85,11 @@ final class MemberExpressions {
 
     /** Returns an operand in the dtype of the computation. */
     private String converted(Operation member, Argument argument, DType compute) {
-        String operand = operand(member, argument);
-        boolean isNumber = !(argument instanceof View);
-        DType dtype = isNumber ? compute : CudaType.inRegisters(((View) argument).dtype());
-        return dtype == compute ? operand : "(" + CudaType.of(compute) + ")" + operand;
+        DType dtype = argument instanceof View view ? CudaType.inRegisters(view.dtype()) : compute;
+        return (dtype == compute ? "" : "(" + CudaType.of(compute) + ")") + operand(member, argument);
     }
 
     private static String integer(long number) {
         return number == Long.MIN_VALUE ? "(" + (number + 1) + "LL - 1)" : number + "LL"; // C++ negates a literal
-    }
-
-    /** Returns the index of the first element of an access. */
-    private String element() {
-        return group.hasReduction() ? "row * COLUMNS + column" : "column";
     }
 }

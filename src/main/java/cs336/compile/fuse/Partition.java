@@ -80,7 +80,12 @@ public record Partition(Program forward, Program backward) {
         }
 
         Optional<Partition> partition() {
-            if (isForwardOfTangents() || writesToForwardValues()) {
+            boolean readsTangents =
+                    results.stream().filter(Objects::nonNull).anyMatch(view -> ofTangents.contains(view.value()));
+            boolean writesToForwardValues = joint.operations().stream()
+                    .flatMap(operation -> operation.overwrites().stream())
+                    .anyMatch(value -> !ofTangents.contains(value.root()));
+            if (readsTangents || writesToForwardValues) {
                 return Optional.empty();
             }
             Set<ProgramValue> saved = minimumCut();
@@ -103,17 +108,6 @@ public record Partition(Program forward, Program backward) {
                     new Program(primals, joint.constants(), joint.operations(), forwardOutputs, joint.size()));
             return Optional.of(
                     new Partition(forward, new Program(backwardInputs, Map.of(), backward, gradients, joint.size())));
-        }
-
-        private boolean isForwardOfTangents() {
-            return results.stream().filter(Objects::nonNull).anyMatch(view -> ofTangents.contains(view.value()));
-        }
-
-        /** Returns whether an operation overwrites a value that the forward pass computes or receives. */
-        private boolean writesToForwardValues() {
-            return joint.operations().stream()
-                    .flatMap(operation -> operation.overwrites().stream())
-                    .anyMatch(value -> !ofTangents.contains(value.root()));
         }
 
         // ---- minimum cut
@@ -143,12 +137,8 @@ public record Partition(Program forward, Program backward) {
                 }
             }
             Set<Integer> reachable = saturate();
-            Set<ProgramValue> saved = new HashSet<>();
-            for (ProgramValue value : vertices.keySet()) {
-                if (reachable.contains(in(value)) && !reachable.contains(out(value))) {
-                    saved.add(value);
-                }
-            }
+            Set<ProgramValue> saved = new HashSet<>(vertices.keySet());
+            saved.removeIf(value -> !reachable.contains(in(value)) || reachable.contains(out(value)));
             return saved;
         }
 

@@ -19,6 +19,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 
 /** Passes that remove operations of a program without changing its results. */
@@ -220,19 +221,12 @@ final class Simplification {
     }
 
     static boolean sameStrides(Layout a, Layout b) {
-        if (!Arrays.equals(a.shape(), b.shape())) {
-            return false;
-        }
-        for (int i = 0; i < a.shape().length; i++) {
-            if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) {
-                return false;
-            }
-        }
-        return true;
+        return Arrays.equals(a.shape(), b.shape())
+                && IntStream.range(0, a.shape().length)
+                        .allMatch(i -> a.shape()[i] == 1 || a.strides()[i] == b.strides()[i]);
     }
 
     private static boolean isExact(DType from, DType to) {
-        return to == DType.FLOAT32 && (from == DType.BFLOAT16 || from == DType.FLOAT16)
-                || to == DType.FLOAT64 && (from == DType.FLOAT32 || from == DType.BFLOAT16 || from == DType.FLOAT16);
+        return from.isFloatingPoint() && to.isFloatingPoint() && from.bytes() < to.bytes();
     }
 }

@@ -47,6 +47,11 @@ public sealed interface Argument {
                     && !layout.conjugated();
         }
 
+        /** Returns the view broadcast to a shape; see {@link Layout#broadcastTo}. */
+        public View broadcastTo(long... shape) {
+            return new View(value, layout.broadcastTo(shape));
+        }
+
         /** Returns the view with its last two dimensions exchanged. */
         public View transposed() {
             int rank = shape().length;

@@ -80,9 +80,7 @@ public final class Interpreter {
         try (ProgramRun run = start(inputs)) {
             run.advance(program.operations().size());
             Tensor[] outputs = new Tensor[program.outputs().size()];
-            for (int i = 0; i < outputs.length; i++) {
-                outputs[i] = run.output(i);
-            }
+            Arrays.setAll(outputs, run::output);
             return outputs;
         }
     }

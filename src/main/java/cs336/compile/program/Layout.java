@@ -68,20 +68,16 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the position after the last element. */
     public long end() {
-        long last = offset;
-        for (int i = 0; i < shape.length; i++) {
-            last += (shape[i] - 1) * strides[i];
-        }
-        return last + 1;
+        return offset
+                + 1
+                + IntStream.range(0, shape.length)
+                        .mapToLong(i -> (shape[i] - 1) * strides[i])
+                        .sum();
     }
 
     /** Returns the number of elements. */
     public long elements() {
-        long elements = 1;
-        for (long size : shape) {
-            elements = Math.multiplyExact(elements, size);
-        }
-        return elements;
+        return Arrays.stream(shape).reduce(1, Math::multiplyExact);
     }
 
     /** Returns the number of bytes of the elements. */
@@ -91,11 +87,10 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the number of bytes of the different elements: a dimension with stride 0 repeats them. */
     public long distinctBytes() {
-        long distinct = dtype.bytes();
-        for (int i = 0; i < shape.length; i++) {
-            distinct *= strides[i] == 0 ? 1 : shape[i];
-        }
-        return distinct;
+        return IntStream.range(0, shape.length)
+                .filter(i -> strides[i] != 0)
+                .mapToLong(i -> shape[i])
+                .reduce(dtype.bytes(), (a, b) -> a * b);
     }
 
     /** Returns whether the elements are in row-major order without gaps; dimensions of size 1 may have any stride. */
@@ -126,12 +121,8 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns this layout with its dimensions in another order. */
     public Layout permuted(int[] order) {
-        long[] newShape = new long[order.length];
-        long[] newStrides = new long[order.length];
-        for (int i = 0; i < order.length; i++) {
-            newShape[i] = shape[order[i]];
-            newStrides[i] = strides[order[i]];
-        }
+        long[] newShape = Arrays.stream(order).mapToLong(dim -> shape[dim]).toArray();
+        long[] newStrides = Arrays.stream(order).mapToLong(dim -> strides[dim]).toArray();
         return new Layout(dtype, newShape, newStrides, offset, conjugated);
     }
 
@@ -177,10 +168,8 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
             newStrides[i] = step * source.strides[dim];
             outermost = Math.max(outermost, shape[i] * newStrides[i]);
         }
-        for (int dim = 0; dim < last.length; dim++) {
-            if (last[dim] >= copy.shape[dim]) {
-                return null;
-            }
+        if (IntStream.range(0, last.length).anyMatch(dim -> last[dim] >= copy.shape[dim])) {
+            return null;
         }
         for (int i = 0; i < shape.length; i++) {
             newStrides[i] = shape[i] == 1 ? outermost : newStrides[i];

@@ -75,13 +75,10 @@ public record Operation(
     public Operation withViews(UnaryOperator<View> change) {
         List<Argument> changed = new ArrayList<>();
         for (Argument argument : arguments) {
-            if (argument instanceof View view) {
-                changed.add(change.apply(view));
-            } else if (argument instanceof Views list) {
-                changed.add(new Views(list.views().stream().map(change).toList()));
-            } else {
-                changed.add(argument);
-            }
+            Argument other = argument instanceof Views list
+                    ? new Views(list.views().stream().map(change).toList())
+                    : argument;
+            changed.add(argument instanceof View view ? change.apply(view) : other);
         }
         return new Operation(operator, Collections.unmodifiableList(changed), outputs, overwrites, keys);
     }

@@ -58,28 +58,32 @@ public record Program(
                 .collect(Collectors.toCollection(HashSet::new));
     }
 
-    /** Returns for each output whether it shares memory with an input, a constant or an earlier output. */
-    public boolean[] sharedOutputs() {
+    /**
+     * Returns for each output whether it shares memory with an input, a constant or an earlier output.
+     *
+     * @param asStorages whether different parts of a storage count as shared memory, too
+     */
+    public boolean[] sharedOutputs(boolean asStorages) {
         Set<ProgramValue> outside = outside();
         boolean[] isShared = new boolean[outputs.size()];
         for (int i = 0; i < isShared.length; i++) {
             View output = outputs.get(i);
             isShared[i] = output != null
                     && (outside.contains(output.value().root())
-                            || outputs.subList(0, i).stream().anyMatch(earlier -> overlap(earlier, output)));
+                            || outputs.subList(0, i).stream()
+                                    .anyMatch(earlier -> overlap(earlier, output, asStorages)));
         }
         return isShared;
     }
 
     /** Returns whether two outputs may have an element in common. */
-    private static boolean overlap(View a, View b) {
-        if (a == null || a.value().root() != b.value().root()) {
-            return false;
-        }
-        boolean haveSameUnit = a.dtype() == b.dtype();
-        return !haveSameUnit
-                || a.layout().offset() < b.layout().end()
-                        && b.layout().offset() < a.layout().end();
+    private static boolean overlap(View a, View b, boolean asStorages) {
+        return a != null
+                && a.value().root() == b.value().root()
+                && (asStorages
+                        || a.dtype() != b.dtype()
+                        || a.layout().offset() < b.layout().end()
+                                && b.layout().offset() < a.layout().end());
     }
 
     /**

@@ -50,15 +50,12 @@ import org.bytedeco.pytorch.global.torch.Tag;
  * is therefore no operation: operations read storages through a {@link Layout}.
  */
 public final class Recorder implements OperatorListener {
-    /** An operator of PyTorch, and why it cannot be recorded; null if it can. */
-    private record KnownOperator(DispatchedOperator operator, String obstacle) {}
-
-    private static final Map<Long, KnownOperator> OPERATORS = new ConcurrentHashMap<>();
+    private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
     private static final Pattern LIBRARY = Pattern.compile(
             "(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
-                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep|ShapeGraph|StepPasses)(\\$.*)?");
+                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep|ShapeGraph)(\\$.*)?");
     private static final StackWalker STACK = StackWalker.getInstance();
 
     private final Map<Long, String> names = new HashMap<>(); // by storage address
@@ -131,11 +128,8 @@ public final class Recorder implements OperatorListener {
     @Override
     public void dispatched(OperatorCall call) {
         IValueVector stack = call.stack();
-        KnownOperator known = OPERATORS.computeIfAbsent(call.operatorId(), id -> describe(call.handle(), stack.size()));
-        if (known.obstacle != null) {
-            throw new UnrecordableException(known.obstacle, source());
-        }
-        DispatchedOperator operator = known.operator;
+        DispatchedOperator operator =
+                OPERATORS.computeIfAbsent(call.operatorId(), id -> recordable(call.handle(), stack.size()));
         List<Argument> arguments = new ArrayList<>();
         for (long i = 0; i < stack.size(); i++) {
             arguments.add(argument(operator, stack.get(i)));
@@ -217,15 +211,13 @@ public final class Recorder implements OperatorListener {
                 value.toComplexDouble().real() + " + " + value.toComplexDouble().imag() + "i";
             case "String" -> value.toStringRef().getString();
             case "Device" -> value.toDevice().str().getString();
-            default -> list(value, kind);
+            default ->
+                value.isIntList()
+                        ? value.toIntVector().get()
+                        : value.isDoubleList()
+                                ? Arrays.toString(value.toDoubleVector().get())
+                                : kind;
         };
-    }
-
-    private static Object list(IValue value, String kind) {
-        if (value.isIntList()) {
-            return value.toIntVector().get();
-        }
-        return value.isDoubleList() ? Arrays.toString(value.toDoubleVector().get()) : kind;
     }
 
     /**
@@ -286,7 +278,8 @@ public final class Recorder implements OperatorListener {
         return tensor.storage().unsafeGetStorageImpl().address();
     }
 
-    private static KnownOperator describe(OperatorHandle handle, long arguments) {
+    /** Returns an operator, or throws if it cannot be recorded. */
+    private static DispatchedOperator recordable(OperatorHandle handle, long arguments) {
         FunctionSchema schema = handle.schema();
         var writes = new BitSet();
         for (int i = 0; i < arguments; i++) {
@@ -296,24 +289,21 @@ public final class Recorder implements OperatorListener {
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
         var operator = new DispatchedOperator(
                 name, MemoryScope.keep(new OperatorHandle(handle)), writes, handle.hasTag(Tag.nondeterministic_seeded));
-        String obstacle = null;
         if (READS_ON_HOST.contains(schema.name().getString())) {
-            obstacle = operator + " reads elements of a tensor on the host";
+            throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
         } else if (handle.hasTag(Tag.dynamic_output_shape)) {
-            obstacle = "the shape of the result of " + operator + " depends on elements of a tensor";
+            throw new UnrecordableException(
+                    "the shape of the result of " + operator + " depends on elements of a tensor", source());
         }
-        return new KnownOperator(operator, obstacle);
+        return operator;
     }
 
     /** Returns the innermost Java line outside of this library's tensor layer, which called the operator. */
     private static String source() {
-        return STACK.walk(frames -> frames.filter(Recorder::isUserCode)
+        return STACK.walk(frames -> frames.filter(
+                        frame -> !LIBRARY.matcher(frame.getClassName()).matches())
                 .findFirst()
                 .map(frame -> SourceLine.of(frame.toStackTraceElement()))
                 .orElse(""));
-    }
-
-    private static boolean isUserCode(StackWalker.StackFrame frame) {
-        return !LIBRARY.matcher(frame.getClassName()).matches();
     }
 }
