@@ -322,6 +322,13 @@ public class ClientConnectionTest {
         }
     }
 
+    /** Returns the id of the request. */
+    private static String sendExecute(ZMQ.Socket shell, String content) {
+        String id = UUID.randomUUID().toString();
+        send(shell, signed(header(id, "execute_request"), "{}", "{}", content));
+        return id;
+    }
+
     @Test
     void cellReadsTheInputThatFollowsMalformedReplies() {
         // The kernel asks the client whose identity is that of the request.
@@ -333,7 +340,7 @@ public class ClientConnectionTest {
             String read = "{\"allow_stdin\": true, \"code\": \"System.in.read()\"}";
             input.setReceiveTimeOut(NO_REPLY_MS);
             shell.setReceiveTimeOut(NO_REPLY_MS);
-            send(shell, request("execute_request", read));
+            String current = sendExecute(shell, read);
             String status = "";
             // The prompt is lost if the kernel does not know the input port's client yet; an interrupt ends the wait.
             // On a
@@ -342,7 +349,10 @@ public class ClientConnectionTest {
             for (int attempt = 0; attempt < 100 && !status.equals("ok"); attempt++) {
                 List<String> prompt = receive(input);
                 List<String> reply;
-                if (prompt != null) {
+                if (prompt != null
+                        && !json(prompt.get(2)).get("msg_id").getAsString().equals(current)) {
+                    continue; // of a cell that was interrupted since
+                } else if (prompt != null) {
                     assertEquals(
                             "input_request", json(prompt.get(1)).get("msg_type").getAsString());
                     send(input, request("input_reply", "{\"value\": \"A\"}"));
@@ -359,7 +369,7 @@ public class ClientConnectionTest {
                     status = json(reply.get(4)).get("status").getAsString();
                     assertTrue(status.equals("ok") || interrupts-- > 0, reply::toString);
                     if (!status.equals("ok")) {
-                        send(shell, request("execute_request", read));
+                        current = sendExecute(shell, read);
                     }
                 }
             }

@@ -129,8 +129,9 @@ class WriteupRulesTest {
                 $$ {#eq-second}
                 """);
         assertTrue(html.contains("<a href=\"#eq-second\">Equation\u00a0(2)</a>"), html);
-        assertTrue(html.matches("(?s).*<table class=\"equation\" id=\"eq-first\">.*<td>\\(1\\)</td>.*"
-                + "<div class=\"display\">.*id=\"eq-second\">.*<td>\\(2\\)</td>.*"));
+        assertTrue(html.matches(
+                "(?s).*<table class=\"equation\" role=\"presentation\" id=\"eq-first\">.*<td>\\(1\\)</td>.*"
+                        + "<div class=\"display\">.*id=\"eq-second\">.*<td>\\(2\\)</td>.*"));
         assertTrue(html.contains("aria-label=\"c\""));
         assertEquals(
                 "writeup.md:7: link to #eq-none leads to no heading, table or equation",
