@@ -250,6 +250,11 @@ public final class CompiledStep implements AutoCloseable {
         return text.toString();
     }
 
+    /** Returns the number of stages after each of which collectives may start, summed over the input shapes so far. */
+    int stages() {
+        return shapes.values().stream().mapToInt(ShapeGraph::stages).sum();
+    }
+
     /**
      * Trains on one batch without waiting for the GPU.
      *

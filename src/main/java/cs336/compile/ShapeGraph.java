@@ -62,6 +62,11 @@ final class ShapeGraph implements AutoCloseable {
         return program == null ? "" : program.explain();
     }
 
+    /** Returns the number of stages of the passes: 1, or with fusion at most one per overlapping bucket. */
+    int stages() {
+        return stages.size();
+    }
+
     private List<Integer> allIndices() {
         return IntStream.range(0, parameters.size()).boxed().toList();
     }

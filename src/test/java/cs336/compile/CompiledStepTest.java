@@ -12,16 +12,25 @@ import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
+import cs336.distributed.collectives.CollectiveBackend;
+import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.ReservedPort;
+import cs336.distributed.collectives.World;
+import cs336.distributed.training.DistributedDataParallel;
+import cs336.distributed.training.Strategy;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
 
 class CompiledStepTest {
     private static final TransformerConfig CONFIG = TinyConfig.create();
@@ -92,6 +101,26 @@ class CompiledStepTest {
                 assertEquals(isKept, fused.contains("bmm("), fused);
                 assertEquals(!isKept, fused.contains("flash_attention_backward("), fused);
             }
+        }
+    }
+
+    @Test
+    void aFusedStepHasAStageForEachOverlappingBucket(@TempDir Path folder) {
+        try (var port = ReservedPort.any();
+                var scope = MemoryScope.open();
+                var group = ProcessGroup.join(
+                        World.local(0, 1, port.number()),
+                        CollectiveBackend.GLOO,
+                        Duration.ofSeconds(60),
+                        folder.resolve("store"));
+                var model = new TransformerLM(CONFIG, Device.cpu());
+                var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(0.001));
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
+                var step = CompiledStep.of(ddp, optimizer, Precision.FP32).fuse()) {
+            Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
+            step.run(ids, ids);
+            assertTrue(step.stages() > 1, step.stages() + " stages");
+            assertEquals(ddp.overlappingBuckets().size(), step.stages());
         }
     }
 

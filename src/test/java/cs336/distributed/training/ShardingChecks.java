@@ -38,6 +38,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Scalar;
@@ -55,6 +56,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
 
     private static final double RTOL = 1e-7; // without absolute tolerance
     private static final int STEPS = 10;
+    private static final long WAITS_MS = 300;
+    private static final long RETURNS_WITHIN_MS = 15_000; // half the timeout of collectives
     private static final Sharding SMALL_BUCKETS = Sharding.allGather(0.0005);
     private static final List<Sharding> SHARDINGS =
             List.of(Sharding.broadcast(), SMALL_BUCKETS, Sharding.allGather(25));
@@ -87,6 +90,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("trainable-rate schedule and global-norm clipping", ShardingChecks::scheduleAndClipping);
         CHECKS.put("a norm is that of the present gradients", ShardingChecks::skippedStep);
         CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
+        CHECKS.put("only a step without overlap waits for the other ranks", ShardingChecks::waiting);
         CHECKS.put("parameters without gradients do not change", ShardingChecks::withoutGradient);
         CHECKS.put("one checkpoint file for all shards", ShardingChecks::checkpoints);
         CHECKS.put("an invalid state is rejected on all ranks", ShardingChecks::invalidState);
@@ -590,6 +594,54 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 }
             }
         }
+    }
+
+    /**
+     * Rank 1 starts its all-gathers only after rank 0 has returned from its half of the second step, or after a time
+     * limit. Without overlap rank 0 cannot return before that.
+     */
+    private static void waiting(ProcessGroup group, ShardingTask task) throws Exception {
+        if (device.isCuda()) {
+            return; // the GPU waits instead of the host
+        }
+        List<Boolean> seenByRank1 = new ArrayList<>();
+        for (boolean overlaps : new boolean[] {false, true}) {
+            Path returned = Path.of(task.folder, group.size() + (overlaps ? "-overlaps" : "-waits"));
+            try (var model = toy(task, false);
+                    var shards = new ShardedOptimizer<>(
+                            model.namedParameters(), AdamW::new, COURSE, group, Sharding.allGather(0.01))) {
+                if (overlaps) {
+                    shards.overlapWith(model);
+                }
+                backward(task.seed, model);
+                shards.step();
+                shards.zeroGrad();
+                backward(task.seed + 1, model);
+                shards.update();
+                if (group.rank() == 1) {
+                    seenByRank1.add(appears(returned, overlaps ? RETURNS_WITHIN_MS : WAITS_MS));
+                }
+                shards.synchronise();
+                if (group.rank() == 0) {
+                    Files.createFile(returned);
+                }
+            }
+        }
+        // No rank leaves the check earlier, since all must call the same collectives.
+        assertEquals(
+                group.rank() == 1 ? List.of(false, true) : List.of(), seenByRank1, "whether rank 0 returned first");
+    }
+
+    /** Waits until a file exists, at most for a time, and returns whether it does. */
+    private static boolean appears(Path file, long limitMs) throws InterruptedException {
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMs);
+        while (!Files.exists(file)) {
+            if (System.nanoTime() >= end) {
+                return false;
+            }
+            Thread.sleep(2);
+        }
+        return true;
     }
 
     private static void withoutGradient(ProcessGroup group, ShardingTask task) {
