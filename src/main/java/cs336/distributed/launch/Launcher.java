@@ -259,20 +259,23 @@ public final class Launcher {
     }
 
     /**
-     * Returns the variables of torchrun, and some more. OMP_NUM_THREADS must be set before OpenMP is loaded.
-     * RES_OPTIONS limits a name lookup to one second instead of five, unless the user has set it: c10d resolves each
-     * address that it connects to, even 127.0.0.1, and a missing name server could exceed the timeout.
-     * NCCL_SOCKET_IFNAME keeps NCCL off the network, unless the user has set it.
+     * Returns defaults of variables that the user has not set. RES_OPTIONS limits a name lookup to one second instead
+     * of five: c10d resolves each address that it connects to, even 127.0.0.1, and a missing name server could exceed
+     * the timeout. NCCL_SOCKET_IFNAME keeps NCCL off the network.
+     *
+     * @param given the variables that the user has set
      */
+    static Map<String, String> unlessSet(Map<String, String> given) {
+        var defaults = new HashMap<>(Map.of(RESOLVER, "timeout:1", NCCL_INTERFACE, "lo"));
+        defaults.keySet().removeAll(given.keySet());
+        return defaults;
+    }
+
+    /** Returns the variables of torchrun, and some more. OMP_NUM_THREADS must be set before OpenMP is loaded. */
     private Map<String, String> variables(int rank, int port, String token, int restart) {
         var variables = new HashMap<String, String>();
         variables.put("OMP_NUM_THREADS", String.valueOf(threads));
-        if (System.getenv(RESOLVER) == null) {
-            variables.put(RESOLVER, "timeout:1");
-        }
-        if (System.getenv(NCCL_INTERFACE) == null) {
-            variables.put(NCCL_INTERFACE, "lo");
-        }
+        variables.putAll(unlessSet(System.getenv()));
         variables.putAll(environment.apply(rank));
         variables.put("CLASSPATH", classPath);
         variables.put(Rendezvous.TOKEN, token);

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.Main;
 import cs336.bench.TestJvm;
@@ -47,20 +46,34 @@ class LauncherTest {
         }
     }
 
-    /** Returns an environment variable. */
-    public static final class Variable implements RankProgram<String, String> {
+    private static final String RESOLVER = "RES_OPTIONS";
+    private static final String INTERFACE = "NCCL_SOCKET_IFNAME";
+
+    /** Returns the options of name lookups, and NCCL's network interface. */
+    public static final class Variables implements RankProgram<String, ArrayList<String>> {
         @Override
-        public String run(ProcessGroup group, String name) {
-            return System.getenv(name);
+        public ArrayList<String> run(ProcessGroup group, String argument) {
+            return new ArrayList<>(Arrays.asList(System.getenv(RESOLVER), System.getenv(INTERFACE)));
         }
     }
 
     @Test
-    void ranksWaitOneSecondForANameServerUnlessTheUserSetsAnotherTime() throws Exception {
-        assumeTrue(System.getenv("RES_OPTIONS") == null);
-        assertEquals(List.of("timeout:1"), Launcher.of(1).run(Variable.class, "RES_OPTIONS"));
-        var launcher = Launcher.of(1).environment(rank -> Map.of("RES_OPTIONS", "timeout:2"));
-        assertEquals(List.of("timeout:2"), launcher.run(Variable.class, "RES_OPTIONS"));
+    void variablesHaveDefaultsUnlessTheUserSetsThem() {
+        assertEquals(Map.of(RESOLVER, "timeout:1", INTERFACE, "lo"), Launcher.unlessSet(Map.of("HOME", "/")));
+        assertEquals(Map.of(INTERFACE, "lo"), Launcher.unlessSet(Map.of(RESOLVER, "timeout:2")));
+        assertEquals(Map.of(RESOLVER, "timeout:1"), Launcher.unlessSet(Map.of(INTERFACE, "eth0")));
+    }
+
+    @Test
+    void ranksHaveDefaultVariablesUnlessTheirEnvironmentSetsThem() throws Exception {
+        Map<String, String> own = Map.of(RESOLVER, "timeout:2", INTERFACE, "eth0");
+        var launcher = Launcher.of(2).environment(rank -> rank == 0 ? Map.of() : own);
+        Map<String, String> given = System.getenv();
+        assertEquals(
+                List.of(
+                        List.of(given.getOrDefault(RESOLVER, "timeout:1"), given.getOrDefault(INTERFACE, "lo")),
+                        List.of("timeout:2", "eth0")),
+                launcher.run(Variables.class, ""));
     }
 
     /** A program that is not public, so another process cannot create it. */

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
@@ -94,15 +93,6 @@ class PrivateRendezvousTest {
                 assertTrue(LOOPBACK.contains(address.split(":")[0]), address);
             }
         }
-    }
-
-    @Test
-    void ncclStaysOffTheNetworkUnlessTheUserChoosesAnInterface() throws Exception {
-        String name = "NCCL_SOCKET_IFNAME";
-        assumeTrue(System.getenv(name) == null);
-        assertEquals(List.of("lo"), Launcher.of(1).run(LauncherTest.Variable.class, name));
-        var launcher = Launcher.of(1).environment(rank -> Map.of(name, "eth0"));
-        assertEquals(List.of("eth0"), launcher.run(LauncherTest.Variable.class, name));
     }
 
     /** Starts a rank like torchrun. */
