@@ -18,6 +18,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.io.IOException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -87,17 +88,21 @@ class CheckpointFolderTest extends ScopedTest {
 
     @Test
     void tensorsMayChangeWhileTheyAreWritten() throws IOException {
-        Tensor large = torch.zeros(4_000_000);
+        Tensor w = torch.zeros(4_000_000);
+        Tensor m = torch.zeros(4_000_000);
         for (int steps = 1; steps <= 3; steps++) {
             Path file;
             try (var folder = CheckpointFolder.open(path)) {
-                file = folder.save(after(steps), Map.of("w", large), "Sgd", Map.of("m", large));
-                large.add_(new Scalar(1.0));
+                file = folder.save(after(steps), Map.of("w", w), "Sgd", Map.of("m", m));
+                w.add_(new Scalar(1.0));
+                m.add_(new Scalar(1.0));
             }
-            Tensor loaded = torch.full(new long[] {4_000_000}, new Scalar(7.0));
-            Checkpoint.load(file, Map.of("w", loaded));
-            assertEquals(steps - 1, loaded.min().item_double());
-            assertEquals(steps - 1, loaded.max().item_double());
+            Map<String, Tensor> loaded = Map.of("w", torch.empty_like(w), "optimizer.m", torch.empty_like(m));
+            Checkpoint.load(file, loaded);
+            for (var tensor : loaded.entrySet()) {
+                assertEquals(steps - 1, tensor.getValue().min().item_double(), tensor.getKey());
+                assertEquals(steps - 1, tensor.getValue().max().item_double(), tensor.getKey());
+            }
         }
     }
 
@@ -194,6 +199,21 @@ class CheckpointFolderTest extends ScopedTest {
             assertTrue(e.getMessage().startsWith(path + "/step-000000002.safetensors has 3 bytes"), e.getMessage());
             assertTrue(e.getMessage().endsWith("; " + path + " has no complete checkpoint"), e.getMessage());
         }
+    }
+
+    @Test
+    void anUnreadableCheckpointIsReportedAndNotRenamed() throws IOException {
+        try (var folder = CheckpointFolder.open(path)) {
+            save(folder, 1);
+        }
+        Path loop = path.resolve("step-000000002.safetensors");
+        Files.createSymbolicLink(loop, loop.getFileName()); // so that no process can open it, not even root's
+        try (var folder = CheckpointFolder.open(path)) {
+            var e = assertThrows(FileSystemException.class, () -> folder.latest(damage::add));
+            assertEquals(loop.toString(), e.getFile());
+        }
+        assertEquals(List.of(), damage);
+        assertEquals(Set.of("step-000000001.safetensors", "step-000000002.safetensors"), names());
     }
 
     @Test

@@ -8,6 +8,7 @@ import cs336.bench.AttackCount;
 import cs336.bench.TestJvm;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.safetensors.Safetensors;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
@@ -24,8 +25,9 @@ import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
 /**
- * Training in a process that is killed at random times while it saves a checkpoint after each step. More kills than the
- * five of the test suite: {@code mvn test -Dtest=KilledTrainingTest -Djvm.flags=-Dcs336.kills=30}.
+ * Training in a process that saves a checkpoint after each step. It is killed alternately while it writes one and at a
+ * random time. More kills than the five of the test suite: {@code mvn test -Dtest=KilledTrainingTest
+ * -Djvm.flags=-Dcs336.kills=30}.
  */
 @Timeout(300)
 class KilledTrainingTest {
@@ -33,6 +35,7 @@ class KilledTrainingTest {
     private static final int STEPS_PER_KILL = 40;
     private static final int MOST_STEPS = 25; // before a kill, in addition to those during the wait
     private static final int LONGEST_WAIT_US = 10_000;
+    private static final int MOST_ATTEMPTS = 10; // to kill during a write
     private static final long SEED = 11;
 
     @TempDir
@@ -70,24 +73,61 @@ class KilledTrainingTest {
         var random = new SplittableRandom(SEED);
         int unfinished = 0;
         for (int kill = 1; kill <= KILLS; kill++) {
-            long before = Math.max(0, CheckpointFolder.lastStep(parts));
-            Process training = start(parts);
-            try (var lines = training.inputReader()) {
-                assertEquals(before + 1, step(lines.readLine()), "first step after a kill");
+            boolean duringWrite = kill % 2 == 1;
+            int found = 0;
+            for (int attempt = 0; attempt < (duringWrite ? MOST_ATTEMPTS : 1) && found == 0; attempt++) {
                 int more = random.nextInt(MOST_STEPS);
-                for (int i = 0; i < more; i++) {
-                    lines.readLine();
-                }
-                TimeUnit.MICROSECONDS.sleep(random.nextInt(LONGEST_WAIT_US));
-                training.destroyForcibly().waitFor();
+                int waitUs = random.nextInt(LONGEST_WAIT_US);
+                found = duringWrite ? trainAndKillDuringWrite(parts) : trainAndKill(parts, more, waitUs);
             }
-            unfinished += requireIntact(parts);
+            unfinished += found;
         }
+        assertTrue(unfinished > 0, "no kill while a checkpoint was written");
         requireEnd(start(parts));
         requireEnd(uninterrupted);
         String name = String.format("step-%09d.safetensors", STEPS_PER_KILL * (KILLS + 1));
         assertArrayEquals(Files.readAllBytes(whole.resolve(name)), Files.readAllBytes(parts.resolve(name)));
         AttackCount.faults(KILLS, "kills of training, " + unfinished + " of them while a checkpoint was written");
+    }
+
+    /** Trains, kills the process after more steps and a wait, and returns the number of unfinished files. */
+    private int trainAndKill(Path checkpoints, int more, int waitUs) throws Exception {
+        return trainAndKill(checkpoints, (training, lines) -> {
+            for (int i = 0; i < more; i++) {
+                lines.readLine();
+            }
+            TimeUnit.MICROSECONDS.sleep(waitUs);
+        });
+    }
+
+    /**
+     * Trains, kills the process when a file is unfinished, and returns the number of unfinished files: 0 if the file
+     * was finished before the process ended.
+     */
+    private int trainAndKillDuringWrite(Path checkpoints) throws Exception {
+        return trainAndKill(checkpoints, (training, lines) -> {
+            while (unfinished(checkpoints) == 0) {
+                assertTrue(training.isAlive(), "training ended before it was killed");
+            }
+        });
+    }
+
+    /** The time between the first step of a process and its kill. */
+    private interface KillTime {
+        void await(Process training, BufferedReader lines) throws Exception;
+    }
+
+    private int trainAndKill(Path checkpoints, KillTime time) throws Exception {
+        long before = Math.max(0, CheckpointFolder.lastStep(checkpoints));
+        Process training = start(checkpoints);
+        try (var lines = training.inputReader()) {
+            assertEquals(before + 1, step(lines.readLine()), "first step after a kill");
+            time.await(training, lines);
+        } finally {
+            training.destroyForcibly().waitFor();
+        }
+        requireIntact(checkpoints);
+        return unfinished(checkpoints);
     }
 
     /** Returns the number of the step in a line of output. */
@@ -102,20 +142,25 @@ class KilledTrainingTest {
         assertEquals(0, training.waitFor());
     }
 
-    /** Checks all checkpoints in a folder, and returns the number of unfinished files. */
-    private static int requireIntact(Path checkpoints) throws IOException {
-        int unfinished = 0;
-        try (var files = Files.newDirectoryStream(checkpoints, "step-*")) {
+    /** Checks all complete checkpoints in a folder. */
+    private static void requireIntact(Path checkpoints) throws IOException {
+        try (var files = Files.newDirectoryStream(checkpoints, "step-*.safetensors")) {
             for (Path file : files) {
-                if (file.toString().endsWith(".part")) {
-                    unfinished++;
-                    continue;
-                }
                 try (Safetensors saved = Safetensors.open(file)) {
                     saved.requireIntact();
                 }
             }
         }
-        return unfinished;
+    }
+
+    /** Returns the number of unfinished files in a folder. */
+    private static int unfinished(Path checkpoints) throws IOException {
+        int number = 0;
+        try (var files = Files.newDirectoryStream(checkpoints, "step-*.part")) {
+            for (Path file : files) {
+                number++;
+            }
+        }
+        return number;
     }
 }
