@@ -1,6 +1,7 @@
 package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
@@ -13,6 +14,8 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
+import java.util.Arrays;
+import java.util.List;
 import java.util.stream.DoubleStream;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -36,12 +39,23 @@ class FrozenParametersTest {
             for (int i = 0; i < STEPS; i++) {
                 model.parameters().get(0).set_requires_grad(i >= 2);
                 model.parameters().get(1).set_requires_grad(i < 2 || i >= 4);
+                List<double[]> before = values(model);
+                List<Boolean> trainable =
+                        model.parameters().stream().map(Tensor::requires_grad).toList();
                 step.run(ids, ids);
+                List<double[]> after = values(model);
+                for (int p = 0; p < before.size(); p++) {
+                    boolean hasChanged = !Arrays.equals(before.get(p), after.get(p));
+                    assertEquals(trainable.get(p), hasChanged, "parameter " + p + " in step " + i);
+                }
             }
-            return model.parameters().stream()
-                    .flatMapToDouble(parameter -> DoubleStream.of(Tensors.toDoubles(parameter)))
-                    .toArray();
+            return values(model).stream().flatMapToDouble(DoubleStream::of).toArray();
         }
+    }
+
+    /** Returns the values of each parameter. */
+    private static List<double[]> values(TransformerLM model) {
+        return model.parameters().stream().map(Tensors::toDoubles).toList();
     }
 
     @ParameterizedTest

@@ -1,5 +1,7 @@
 package cs336.compile.fuse;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.Losses;
@@ -14,6 +16,7 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -108,6 +111,7 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
      * multiplications round a sum once that the step rounds at each term.
      */
     static void assertNoLessAccurate(Tensor[] exact, Tensor[] plain, Tensor[] got, String what) {
+        assertEquals(exact.length, got.length, what + ", number of outputs");
         for (int i = 0; i < got.length; i++) {
             double ofPlain = relativeError(exact[i], plain[i]);
             double error = relativeError(exact[i], got[i]);
@@ -117,6 +121,7 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
 
     /** Returns the norm of a tensor's error divided by the norm of the expected tensor. */
     static double relativeError(Tensor expected, Tensor got) {
+        assertArrayEquals(Tensors.shape(expected), Tensors.shape(got));
         return got.sub(expected).norm().item_double() / expected.norm().item_double();
     }
 

@@ -1,5 +1,6 @@
 package cs336.compile.fuse;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -15,6 +16,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
+import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -73,14 +75,21 @@ class PartitionTest extends ScopedTest {
         saved[saved.length - 1] = dy;
         Tensor[] gradients = new Interpreter(parts.backward()).run(saved);
         assertClose(expected[0], forward[0], what + ", output");
+        assertEquals(expected.length - 1, gradients.length, what + ", number of gradients");
         for (int i = 0; i < gradients.length; i++) {
             if (expected[i + 1] != null) {
                 assertClose(expected[i + 1], gradients[i], what + ", gradient " + i);
+            } else {
+                boolean isZero =
+                        gradients[i] == null || gradients[i].count_nonzero().item_long() == 0;
+                assertTrue(isZero, what + ", gradient " + i + " must be null or zero");
             }
         }
     }
 
     private static void assertClose(Tensor expected, Tensor got, String what) {
+        assertArrayEquals(Tensors.shape(expected), Tensors.shape(got), what);
+        assertEquals(DType.of(expected), DType.of(got), what);
         // The gradient of a function that is constant, such as the mean of a softmax, is a difference of equal numbers.
         double scale =
                 expected.numel() == 0 ? 1 : Math.max(0.01, expected.abs().max().item_double());

@@ -20,8 +20,13 @@ class CollectiveTourTest {
                 "broadcast from rank 1", everywhere(10, 11, 12),
                 "all-gather", everywhere(0, 10, 20),
                 "reduce-scatter, sum", List.of(List.of(30.0), List.of(33.0), List.of(36.0)));
-        assertEquals(expected.size(), ranks.get(0).size());
+        assertEquals(3, ranks.size());
         for (int rank = 0; rank < 3; rank++) {
+            List<String> names = ranks.get(rank).stream()
+                    .map(CollectiveTour.TourStop::collective)
+                    .sorted()
+                    .toList();
+            assertEquals(expected.keySet().stream().sorted().toList(), names, "collectives of rank " + rank);
             for (CollectiveTour.TourStop stop : ranks.get(rank)) {
                 String where = stop.collective() + " on rank " + rank;
                 assertEquals(expected.get(stop.collective()).get(rank), stop.after(), where);

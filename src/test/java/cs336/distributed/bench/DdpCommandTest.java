@@ -57,12 +57,13 @@ class DdpCommandTest extends CommandTest {
             }
         }
         Table overlap = Measurements.read(stored.resolve("ddp_benchmarking_overlap.csv"));
-        for (Row row : overlap) {
-            boolean ratio = row.getString("metric").equals("overlap-ratio");
-            if (ratio && row.getString("mode").equals("naive")) {
-                assertEquals(0, row.getDouble("max"));
-            }
-        }
+        Table ratios = overlap.where(overlap.stringColumn("metric").isEqualTo("overlap-ratio"));
+        assertEquals(
+                List.of("bucketed", "bucketed", "flat", "naive", "overlapped"),
+                ratios.stringColumn("mode").asList().stream().sorted().toList());
+        Table naive = ratios.where(ratios.stringColumn("mode").isEqualTo("naive"));
+        assertEquals(1, naive.rowCount());
+        assertEquals(0, naive.row(0).getDouble("max"));
         for (String name : List.of("naive", "flat", "overlapped", "bucketed-0.001mb", "bucketed-1mb")) {
             for (int rank = 0; rank < 2; rank++) {
                 assertTrue(Files.exists(traces.resolve(name + "-rank" + rank + ".json.gz")), name);
