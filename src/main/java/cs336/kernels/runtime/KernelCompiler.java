@@ -80,6 +80,12 @@ public final class KernelCompiler {
         return new CompilationResult(cubin, origin[0]);
     }
 
+    /** Returns whether {@link #find} would find the cubin in a cache. */
+    boolean isCached(KernelSource source, Map<String, ?> defines, GpuArchitecture architecture) {
+        String key = key(source, options(defines, architecture));
+        return memory.containsKey(key) || folder.get(key) != null;
+    }
+
     private static List<String> options(Map<String, ?> defines, GpuArchitecture architecture) {
         List<String> options =
                 new ArrayList<>(List.of("--gpu-architecture=" + architecture, "--std=c++17", "--ptxas-options=-v"));

@@ -2,6 +2,7 @@ package cs336.kernels.runtime;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -112,7 +113,11 @@ class KernelCompilerTest {
     @Test
     void aCompiledKernelIsCachedInMemoryAndOnDisk() {
         KernelCompiler first = KernelCompiler.in(folder);
+        assertFalse(first.isCached(scale(), Map.of("STEP", 1), HOPPER));
         var compiled = first.find(scale(), Map.of("STEP", 1), HOPPER);
+        assertTrue(first.isCached(scale(), Map.of("STEP", 1), HOPPER));
+        assertFalse(first.isCached(scale(), Map.of("STEP", 1), AMPERE));
+        assertTrue(KernelCompiler.in(folder).isCached(scale(), Map.of("STEP", 1), HOPPER));
         assertEquals(CubinOrigin.COMPILER, compiled.origin());
         assertEquals(
                 CubinOrigin.MEMORY,

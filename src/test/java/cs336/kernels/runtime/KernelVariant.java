@@ -35,6 +35,13 @@ public record KernelVariant(
         return new KernelVariant(file, kernel, defines, threads, sharedBytes, List.of(HOPPER));
     }
 
+    /** Returns whether the kernel's cubins for all of its architectures are cached. */
+    public boolean isCached() {
+        return architectures.stream()
+                .allMatch(architecture ->
+                        KernelCompiler.shared().isCached(KernelSource.named(file), defines, architecture));
+    }
+
     /** Compiles the kernel for each of its architectures and returns the faults that were found. */
     public List<String> faults() {
         List<String> faults = new ArrayList<>();
