@@ -5,7 +5,7 @@ usage: python3 peers/ddp.py CSV [--size xl] [--batch 2] [--context 128] [--mode 
 
 CSV is the file that `cs336 ddp` wrote. Rows are added to it under the implementation `pytorch-eager`. Modes: none (no
 communication), naive (an all-reduce for each gradient after the backward pass), flat (gradients concatenated, one all-reduce,
-copied back), ddp (torch.nn.parallel.DistributedDataParallel with its defaults), ddp-view (with gradient_as_bucket_view). The
+copied back), ddp (torch.nn.parallel.DistributedDataParallel, which does not broadcast the constant buffers), ddp-view (with gradient_as_bucket_view). The
 protocol is that of cs336.distributed.bench.DdpBenchmark: the modes are interleaved on one model; each value is that of the slowest
 rank in that step; phases are times between events in the compute stream. The model is in fp32 with TF32 off, and AdamW is
 PyTorch's fused version.
@@ -106,7 +106,11 @@ def measure(mode, bucket_mb, model, optimizer, batch, clock, args):
     elif mode.startswith("ddp"):
         gpus = [batch[0].device] if batch[0].is_cuda else None
         wrapped = DistributedDataParallel(
-            model, gpus, bucket_cap_mb=1e6 * bucket_mb / MIB, gradient_as_bucket_view=mode == "ddp-view"
+            model,
+            gpus,
+            bucket_cap_mb=1e6 * bucket_mb / MIB,
+            gradient_as_bucket_view=mode == "ddp-view",
+            broadcast_buffers=False,  # constants, which are equal on all ranks
         )
     times = [step(wrapped, optimizer, synchronize, *batch, clock) for _ in range(args.warmup + args.steps)]
     mine = torch.tensor(times[args.warmup :], dtype=torch.float64, device=batch[0].device)

@@ -8,7 +8,7 @@ usage: python3 peers/fsdp.py CSV [--mode fsdp,hsdp] [--replicas 2] [--size xl,8B
 CSV is the file that `cs336 fsdp` wrote. Rows are added to it under the modes `fsdp` and `hsdp` and the implementations
 `pytorch-eager+cudnn`, `pytorch-compile+flash` and so on. Each block is a unit, compiled by torch.compile unless --no-compile is
 given; bf16 is FSDP2's mixed precision with fp32 master weights. --checkpointing first-k recomputes the first k blocks, `nothing` all
-of them. The loss is computed in chunks that are recomputed, too. The protocol is that of cs336.distributed.bench.FsdpBenchmark:
+of them. With several --loss-chunks the loss is computed in chunks, which are recomputed, too. The protocol is that of cs336.distributed.bench.FsdpBenchmark:
 memory of the second step (GPUs only); loss and gradient norm of the first three steps, from the same parameters and batches as there;
 then steps back to back, where each value is that of the slowest rank. AdamW is PyTorch's fused version. `gradients` is 0: the backward
 pass contains it.
@@ -101,6 +101,8 @@ class TransformerLM(nn.Module):
         def loss(x, targets, weight):
             return F.cross_entropy((x @ weight.t()).float(), targets, reduction="sum")
 
+        if self.loss_chunks == 1:
+            return loss(x, targets, self.head.weight) / targets.numel()
         parts = zip(x.chunk(self.loss_chunks), targets.chunk(self.loss_chunks))
         return sum(checkpoint(loss, *part, self.head.weight, use_reentrant=False) for part in parts) / targets.numel()
 
@@ -255,7 +257,7 @@ def run(rank, args, port):
                 "size": label, "year": 2025, "batch": args.batch, "context": args.context, "dtype": args.dtype,
                 "backend": args.backend, "nodes": args.replicas, "processes": args.processes, "mode": mode, "bucket_mb": 0,
                 "round": args.round, "checkpointing": checkpointing,
-                "loss_rows": -(-args.batch * args.context // args.loss_chunks),
+                "loss_rows": 0 if args.loss_chunks == 1 else -(-args.batch * args.context // args.loss_chunks),
                 "implementation": f"pytorch-{'eager' if args.no_compile else 'compile'}+{args.attention}",
             }
             store(args.csv, [row(case, *metric, values, origin) for metric, values in results.items()])

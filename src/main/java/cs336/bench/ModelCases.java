@@ -57,11 +57,13 @@ public final class ModelCases {
 
     /**
      * Returns the folder for the files of a case, such as {@code xl-256-fp32-forward}, in the folder given by its
-     * setting {@code folder}. The name also contains the year unless it is 2025 and the implementation unless it is
-     * plain.
+     * setting {@code folder}. The name also contains the batch size unless it is that of the course (4 in 2025, 16 in
+     * 2024), the year unless it is 2025, and the implementation unless it is plain.
      */
     public static Path folder(Case c) {
-        String name = String.join("-", c.text("size"), c.text("context"), c.text("dtype"), c.text("pass"));
+        String usualBatch = c.text("year").equals("2025") ? "4" : "16";
+        String batch = c.text("batch").equals(usualBatch) ? "" : "-batch" + c.text("batch");
+        String name = String.join("-", c.text("size") + batch, c.text("context"), c.text("dtype"), c.text("pass"));
         if (!c.text("year").equals("2025")) {
             name = c.text("year") + "-" + name;
         }

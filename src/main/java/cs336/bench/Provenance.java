@@ -110,9 +110,9 @@ public record Provenance(
         if (commit == null) {
             return "unknown";
         }
-        String changed =
-                Git.output(Path.of(""), "status", "--porcelain", "--", ".", ":(exclude)data", ":(exclude)figures");
-        return commit + (changed == null || changed.isEmpty() ? "" : DIRTY);
+        String changed = Git.output(
+                Path.of(""), "status", "--porcelain", "--", ":/", ":(top,exclude)data", ":(top,exclude)figures");
+        return commit + (changed != null && changed.isEmpty() ? "" : DIRTY);
     }
 
     /** The versions of the software that a measurement depends on. */

@@ -159,7 +159,7 @@ public final class CheckpointFolder implements AutoCloseable {
      */
     public Path save(TrainingProgress progress, Map<String, Tensor> tensors, String kind, Map<String, Tensor> state)
             throws IOException {
-        await();
+        awaitWritten();
         Path file = folder.resolve(String.format(Locale.ROOT, "step-%09d.safetensors", progress.steps()));
         Map<String, Tensor> tensorCopies = copies(tensors);
         Map<String, Tensor> stateCopies = copies(state);
@@ -205,7 +205,12 @@ public final class CheckpointFolder implements AutoCloseable {
         }
     }
 
-    private void await() throws IOException {
+    /**
+     * Waits until the last checkpoint is written.
+     *
+     * @throws IOException if it could not be written; later calls then return
+     */
+    public void awaitWritten() throws IOException {
         try {
             pending.join(); // an interrupt must not release the folder while a file is written
         } catch (CompletionException e) {
@@ -226,7 +231,7 @@ public final class CheckpointFolder implements AutoCloseable {
     @Override
     public void close() throws IOException {
         try (lock) {
-            await();
+            awaitWritten();
         } finally {
             OPEN.remove(real);
         }

@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import com.google.gson.JsonObject;
+import com.google.gson.JsonPrimitive;
 import cs336.charts.Svg;
 import cs336.charts.TextResource;
 import cs336.writeup.MarkdownException;
@@ -51,11 +52,13 @@ final class NotebookPage {
     private static String withAttachments(Notebook.Cell cell) {
         String text = cell.source();
         if (cell.json().get("attachments") instanceof JsonObject images) {
-            for (String name : images.keySet()) {
-                for (var form : images.getAsJsonObject(name).entrySet()) {
-                    String base64 = Notebook.text(form.getValue()).replaceAll("\\s", "");
-                    String url = "data:" + form.getKey() + ";base64," + base64;
-                    text = text.replace("(attachment:" + name + ")", "(" + url + ")");
+            for (var image : images.entrySet()) {
+                JsonObject forms = image.getValue() instanceof JsonObject object ? object : new JsonObject();
+                for (var form : forms.entrySet()) {
+                    if (form.getValue() instanceof JsonPrimitive base64) {
+                        String url = "data:" + form.getKey() + ";base64," + base64.getAsString();
+                        text = text.replace("(attachment:" + image.getKey() + ")", "(" + url + ")");
+                    }
                 }
             }
         }

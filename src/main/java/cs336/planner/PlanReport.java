@@ -62,7 +62,8 @@ public final class PlanReport {
 
     /**
      * Returns the predicted peak memory, the parts of the predicted time and the time of the step, next to measured
-     * values if they are stored. Times are missing for TF32, of which no profile is stored.
+     * values if they are stored. Times are missing for TF32, of which no profile is stored, and for a forward pass with
+     * sharded parameters, which {@link PlanTime} does not predict.
      *
      * @throws IOException if a file of measurements cannot be read
      */

@@ -88,6 +88,9 @@ public final class OverlapTable {
             }
             for (int step : steps) {
                 for (Activity activity : Activity.of(trace.step(step))) {
+                    if (whole.stream().noneMatch(each -> each.device().equals(activity.device()))) {
+                        continue; // a step without GPU work in a trace of a GPU
+                    }
                     rows.add(new OverlapRow(name, OptionalInt.of(step), withEarlierWork(activity, whole)));
                 }
             }

@@ -94,7 +94,9 @@ public final class ProfileCommand extends LabCommand {
             names = "--steps",
             defaultValue = "3",
             paramLabel = "<n>",
-            description = "steps timed without the profiler, and then again with it")
+            description =
+                    "steps timed without the profiler, and then again with it. Stored cases are not measured again"
+                            + " with other --warmup or --steps unless --again is given")
     private int steps;
 
     @Mixin

@@ -52,6 +52,7 @@ public final class Profiler implements AutoCloseable {
     private UserAnnotation step;
     private int steps;
     private Profile profile;
+    private Path file; // of the recording, before it is read
     private RuntimeException failure;
     private boolean stopped;
 
@@ -68,6 +69,7 @@ public final class Profiler implements AutoCloseable {
      * Starts recording.
      *
      * @throws IllegalStateException if another profiler or a memory recording is running
+     * @throws UncheckedIOException if no temporary file can be created
      */
     public static Profiler start(ProfilerOptions options) {
         Objects.requireNonNull(options, "options must not be null");
@@ -81,6 +83,7 @@ public final class Profiler implements AutoCloseable {
                     + RUNNING.get().starter.getName() + "; stop it first, PyTorch supports only one");
         }
         try {
+            profiler.file = Files.createTempFile("profile", ".json"); // now, because a recording cannot be discarded
             if (Kineto.isRunning()) {
                 throw new IllegalStateException(
                         "PyTorch's profiler is already running, started by other code; stop it first");
@@ -89,8 +92,12 @@ public final class Profiler implements AutoCloseable {
             Kineto.start(new Kineto.Settings(options.cuda(), options.shapes(), options.memory()));
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
             ProfilerRange.addListener(profiler.annotations);
+        } catch (IOException e) {
+            RUNNING.set(null);
+            throw new UncheckedIOException("no temporary file can be created for the recording", e);
         } catch (RuntimeException | Error e) {
             RUNNING.set(null);
+            profiler.deleteFile();
             throw e;
         }
         return profiler;
@@ -178,9 +185,7 @@ public final class Profiler implements AutoCloseable {
         ProfilerRange.removeListener(annotations);
         List<String> open = annotations.endAll();
         step.close();
-        Path file = null;
         try {
-            file = Files.createTempFile("profile", ".json");
             synchronize();
             Kineto.stop(file);
             Trace trace = Trace.read(file).withoutEmptyLastStep();
@@ -196,11 +201,11 @@ public final class Profiler implements AutoCloseable {
             throw new UncheckedIOException("the recording could not be written to a temporary file", e);
         } finally {
             RUNNING.set(null);
-            delete(file);
+            deleteFile();
         }
     }
 
-    private static void delete(Path file) {
+    private void deleteFile() {
         try {
             if (file != null) {
                 Files.deleteIfExists(file);

@@ -92,7 +92,8 @@ public record AttentionMemory(int batch, int context, int d, DType dtype, boolea
      */
     public static int longestContext(int batch, int d, DType dtype, boolean causal, DeviceKind on, long bytes) {
         int longestFitting = 0;
-        int shortestTooLong = 1 << 24;
+        // With this context one matrix of scores alone is too large. Below it no sum overflows.
+        int shortestTooLong = (int) Math.min(1 << 24, Math.sqrt((double) bytes / batch / dtype.bytes()) + 1);
         while (shortestTooLong - longestFitting > 1) {
             int middle = longestFitting + (shortestTooLong - longestFitting) / 2;
             if (new AttentionMemory(batch, middle, d, dtype, causal, on).peakBytes() <= bytes) {

@@ -61,7 +61,7 @@ public record ModelShape(
 
     /**
      * Returns the shape of a {@link cs336.basics.TransformerLM}. The kept activations are those of {@link ModelMemory}
-     * for one sequence of the full context with plain attention, per token and rounded up.
+     * for one sequence of the full context with the configured attention, per token and rounded up.
      *
      * @param autocast type of the matmuls
      */

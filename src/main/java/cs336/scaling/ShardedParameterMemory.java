@@ -60,7 +60,8 @@ public record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredU
         ModelShape shape = shape();
         long ofHead = Math.min(computed, shape.headMatrix());
         long ofBlocks = computed - ofHead;
-        long current = ofBlocks % shape.blockMatrices();
+        long wholeBlocks = Math.min(shape.blocks(), ofBlocks / shape.blockMatrices());
+        long current = ofBlocks - wholeBlocks * shape.blockMatrices(); // after all blocks, of the embedding
         if (ofBlocks >= shape.blockMatrices()) {
             long last = shape.blockMatrices();
             tensors.add(shardOfGradients(computed - current - last));

@@ -4,6 +4,7 @@ import com.sun.jna.Function;
 import com.sun.jna.Memory;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.NativeLong;
+import com.sun.jna.Pointer;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
@@ -16,14 +17,17 @@ public final class AllocatorHistory implements AutoCloseable {
     private static final int STRING_BYTES = 32;
 
     private static final int LENGTH_OFFSET = 8;
+    private static final int SHORT_TEXT_OFFSET = 16;
 
     private final Function record;
     private final Function pickled;
+    private final Function delete; // operator delete of C++
 
     private AllocatorHistory() {
         NativeLibrary library = Torch.library("libtorch_cuda.so");
         record = library.getFunction("_ZN5torch4cuda22_record_memory_historyEbblbbbbb");
         pickled = library.getFunction("_ZN5torch4cuda24_memory_snapshot_pickledB5cxx11Ev");
+        delete = library.getFunction("_ZdlPv");
     }
 
     /** Starts recording and discards earlier entries. */
@@ -52,7 +56,14 @@ public final class AllocatorHistory implements AutoCloseable {
         var text = new Memory(STRING_BYTES);
         text.clear();
         pickled.invokeVoid(new Object[] {text}); // the hidden first argument is the address of the result
-        return text.getPointer(0).getByteArray(0, Math.toIntExact(text.getLong(LENGTH_OFFSET)));
+        Pointer characters = text.getPointer(0);
+        try {
+            return characters.getByteArray(0, Math.toIntExact(text.getLong(LENGTH_OFFSET)));
+        } finally {
+            if (!characters.equals(text.share(SHORT_TEXT_OFFSET))) { // a long text is outside of the object
+                delete.invokeVoid(new Object[] {characters});
+            }
+        }
     }
 
     @Override

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -75,6 +76,21 @@ class NotebookFileTest {
         Files.writeString(file, "{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"code\", \"source\": \"1\"}]}");
         Notebook.read(file).clean(file);
         assertEquals("1", Notebook.read(file).cells().get(0).source());
+    }
+
+    /** JupyterLab stores an image that is pasted into a text cell as an attachment. */
+    @Test
+    void attachedImagesAreShown() throws Exception {
+        Path file = folder.resolve("attached.ipynb");
+        String cell = "{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"markdown\", \"metadata\": {},"
+                + " \"source\": \"![a plot](attachment:image.png)\", \"attachments\": %s}]}";
+        Files.writeString(file, cell.formatted("{\"image.png\": {\"image/png\": \"iVBORw0KGgo=\"}}"));
+        String html = new NotebookPage(Notebook.read(file)).html();
+        assertTrue(html.contains("<img src=\"data:image/png;base64,iVBORw0KGgo=\" alt=\"a plot\""), html);
+        for (String damaged : List.of("3", "{\"image.png\": 3}", "{\"image.png\": {\"image/png\": {}}}", "{}")) {
+            Files.writeString(file, cell.formatted(damaged));
+            assertThrows(NotebookFailure.class, () -> new NotebookPage(Notebook.read(file)), damaged);
+        }
     }
 
     /** Mutated files are read, shown and cleaned, or refused by name. */

@@ -171,6 +171,22 @@ class OverlapTest {
         assertEquals(100.0 * 100 / 1200, table.doubleColumn("idle (%)").get(0), 1e-12);
     }
 
+    @Test
+    void aStepWithoutGpuWorkHasNoRow() throws IOException {
+        Trace trace = new TraceText()
+                .range(MAIN, "ProfilerStep#0", 0, 10)
+                .launch(MAIN, 1, 2, 1)
+                .kernel(7, "gemm", 2, 100, 1)
+                .range(MAIN, "ProfilerStep#1", 200, 300)
+                .op(MAIN, "aten::ones", 210, 220)
+                .read();
+        List<OverlapTable.OverlapRow> rows =
+                OverlapTable.of(Map.of("rank 0", trace)).rows();
+        assertEquals(
+                List.of(OptionalInt.of(0)),
+                rows.stream().map(OverlapTable.OverlapRow::step).toList());
+    }
+
     /** The format of PyTorch 2 for Python: kernels with their collective, GPU annotations, and the ranks. */
     @Test
     void tracesFromPythonAreRead() throws Exception {

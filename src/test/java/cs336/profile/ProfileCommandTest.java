@@ -57,7 +57,7 @@ class ProfileCommandTest extends CommandTest {
         assertTrue(stored.stringColumn("status").asList().stream().allMatch("ok"::equals));
         assertTrue(out.toString().contains("step with profiler (ms)"), out.toString());
 
-        Path files = folder.resolve("profiles/d16-ff64-l2-h2-v20-8-fp32-step");
+        Path files = folder.resolve("profiles/d16-ff64-l2-h2-v20-batch2-8-fp32-step");
         Profile profile = Profile.read(files.resolve("trace.json.gz"));
         assertEquals(1, profile.steps(), "only the last step");
         assertEquals(1, profile.ops().row("layers.1").calls());
@@ -91,7 +91,7 @@ class ProfileCommandTest extends CommandTest {
             table.append("forward,%d,%s,2,%s,12.5,k%d,\"void k<int, float>(int)\"%n"
                     .formatted(rank, kinds[rank - 1], 10.5 - rank, rank));
         }
-        Path left = Files.createDirectories(folder.resolve("profiles/d16-ff64-l2-h2-v20-8-fp32-forward"));
+        Path left = Files.createDirectories(folder.resolve("profiles/d16-ff64-l2-h2-v20-batch2-8-fp32-forward"));
         Files.writeString(left.resolve("kernels.csv"), table); // as if a GPU had been used
         for (String again : List.of("", "--again", "")) {
             assertEquals(0, run(forward + again));

@@ -103,6 +103,8 @@ class AttentionMemoryTest {
         assertTrue(fp32(8, context, 64, true).peakBytes() <= bytes);
         assertTrue(fp32(8, context + 1, 64, true).peakBytes() > bytes);
         assertEquals(0, AttentionMemory.longestContext(8, 64, DType.FLOAT32, true, DeviceKind.CPU, 100));
+        int ofManyHeads = AttentionMemory.longestContext(16_384, 64, DType.FLOAT32, true, DeviceKind.CPU, bytes);
+        assertTrue(fp32(16_384, ofManyHeads + 1, 64, true).peakBytes() > bytes);
     }
 
     @Test

@@ -10,6 +10,7 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
+import cs336.distributed.training.FileWork;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
@@ -17,6 +18,7 @@ import java.io.PrintWriter;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * Data-parallel training of a Transformer language model that can be interrupted at any time: rank 0 saves checkpoints,
@@ -105,7 +107,9 @@ public final class CheckpointedTraining
         try (var scope = MemoryScope.open();
                 var training = DataParallelTraining.of(c, group);
                 var folder = group.rank() == 0 ? CheckpointFolder.open(Path.of(job.checkpoints.folder())) : null) {
-            return new RankTraining(group, job, c, training, folder).toTheEnd();
+            TrainingEnd end = new RankTraining(group, job, c, training, folder).toTheEnd();
+            FileWork.onRankZero(group, () -> folder.awaitWritten()); // the other ranks wait for the last checkpoint
+            return end;
         }
     }
 
@@ -145,13 +149,14 @@ public final class CheckpointedTraining
 
         /** Loads the last checkpoint, if the run is to be resumed and there is one, and returns its position. */
         private TrainingProgress resume() throws IOException {
-            Path latest = null;
-            if (group.rank() == 0 && (job.checkpoints.resume() || World.restarts() > 0)) {
-                latest = folder.latest(System.err::println);
-            }
-            String name =
-                    group.allGather(latest == null ? "" : latest.toString()).get(0);
-            if (name.isEmpty()) {
+            var latest = new AtomicReference<String>(); // on rank 0
+            FileWork.onRankZero(group, () -> {
+                boolean resumes = job.checkpoints.resume() || World.restarts() > 0;
+                Path file = resumes ? folder.latest(System.err::println) : null;
+                latest.set(file == null ? null : file.toString());
+            });
+            String name = group.allGather(latest.get()).get(0);
+            if (name == null) {
                 return TrainingProgress.START;
             }
             Path file = Path.of(name);

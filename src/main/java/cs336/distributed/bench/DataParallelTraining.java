@@ -14,6 +14,7 @@ import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.TrainingProgress;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
+import cs336.distributed.training.FileWork;
 import cs336.distributed.training.FsdpSettings;
 import cs336.distributed.training.FullyShardedDataParallel;
 import cs336.distributed.training.ShardedOptimizer;
@@ -207,6 +208,7 @@ record DataParallelTraining(
      * @throws IOException if the previous checkpoint could not be written
      */
     void save(CheckpointFolder folder, TrainingProgress progress, ProcessGroup group) throws IOException {
+        FileWork.onRankZero(group, () -> folder.awaitWritten());
         try (var scope = MemoryScope.open()) {
             if (fsdp == null) {
                 whole.awaitParameters();

@@ -134,7 +134,9 @@ public final class DdpCommand extends LabCommand {
     @Option(
             names = "--trace",
             paramLabel = "<folder>",
-            description = "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz")
+            description =
+                    "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
+                            + " models, in a folder for each")
     private Path traces;
 
     @Option(
@@ -270,11 +272,12 @@ public final class DdpCommand extends LabCommand {
             }
             return null;
         });
-        for (ModelOptions.Model model : checked(models::models)) {
+        List<ModelOptions.Model> all = checked(models::models);
+        for (ModelOptions.Model model : all) {
             List<Case> cases = checked(() -> cases(model, precision, chosen));
             TrainingPlan training = checked(() -> rounds.plan(cases, storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
-            var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>(traced));
+            var plan = new TracedPlan(training, StepTraces.folder(traces, model, all), new ArrayList<>(traced));
             HostLoad.check();
             StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {

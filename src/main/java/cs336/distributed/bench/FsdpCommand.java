@@ -78,7 +78,9 @@ public final class FsdpCommand extends LabCommand {
     @Option(
             names = "--trace",
             paramLabel = "<folder>",
-            description = "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz")
+            description =
+                    "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
+                            + " models, in a folder for each")
     private Path traces;
 
     @Option(
@@ -123,7 +125,7 @@ public final class FsdpCommand extends LabCommand {
         });
         for (ModelOptions.Model model : chosen) {
             TrainingPlan training = checked(() -> rounds.plan(cases(model), storage));
-            var plan = new TracedPlan(training, traces == null ? null : traces.toString(), new ArrayList<>());
+            var plan = new TracedPlan(training, StepTraces.folder(traces, model, chosen), new ArrayList<>());
             Launcher launcher = checked(this::launcher);
             HostLoad.check();
             StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);

@@ -111,14 +111,15 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
             for (int i = 0; i < plan.warmup(); i++) {
                 training.step(batch, () -> {});
             }
+            training.awaitParameters();
             CommunicationVolume volume = CommunicationVolume.start(group);
             splits.start();
             for (int i = 0; i < steps; i++) {
                 training.step(batch, splits::mark);
             }
             double[] times = splits.ms();
-            volume.stop();
             training.awaitParameters();
+            volume.stop();
 
             addTimes(samples, group.max(Arrays.copyOfRange(times, PHASES.size(), times.length)));
             volume.addTo(samples, steps);

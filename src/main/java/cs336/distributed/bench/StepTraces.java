@@ -4,6 +4,7 @@ import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import cs336.bench.Case;
 import cs336.bench.Metric;
+import cs336.bench.ModelOptions;
 import cs336.bench.Samples;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.profile.Activity;
@@ -44,6 +45,14 @@ final class StepTraces {
         this.folder = folder;
         this.store = store;
         this.missing = missing;
+    }
+
+    /** Returns the folder for the traces of one of several models; null without traces. */
+    static String folder(Path traces, ModelOptions.Model model, List<ModelOptions.Model> all) {
+        if (traces == null) {
+            return null;
+        }
+        return (all.size() == 1 ? traces : traces.resolve(model.label())).toString();
     }
 
     /** Opens the stored overlaps. All ranks call it. */

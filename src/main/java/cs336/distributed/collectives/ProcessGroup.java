@@ -205,7 +205,7 @@ public final class ProcessGroup implements AutoCloseable {
      * the same subgroups.
      *
      * @param replicas a divisor of the number of ranks, equal on all of them
-     * @throws IllegalArgumentException if it is not a divisor; on every rank, if ranks differ in it
+     * @throws IllegalArgumentException if it is not a divisor; on every rank, if ranks differ in it and none has 1
      */
     public DeviceMesh mesh(int replicas) {
         if (replicas < 1 || size % replicas != 0) {

@@ -91,7 +91,8 @@ public final class LaunchCommand extends LabCommand {
             names = "--threads",
             paramLabel = "<n>",
             description =
-                    "CPU threads per operation on each rank. Default: the number of cores divided by the number of ranks")
+                    "CPU threads per operation on each rank. Default: SLURM_CPUS_PER_TASK if a rank of srun has it,"
+                            + " otherwise the number of cores divided by the number of ranks")
     private Integer threads;
 
     @Parameters(

@@ -91,7 +91,12 @@ public final class Launcher {
 
     /** Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. */
     public static Launcher joining(World world) {
-        return new Launcher(world.localSize(), world);
+        var launcher = new Launcher(world.localSize(), world);
+        String own = System.getenv("SLURM_CPUS_PER_TASK");
+        if (own != null && own.matches("[1-9]\\d{0,5}")) {
+            launcher.threads = Integer.parseInt(own); // Slurm may show each rank its own cores only
+        }
+        return launcher;
     }
 
     /** Sets the library for collectives; Gloo by default. */

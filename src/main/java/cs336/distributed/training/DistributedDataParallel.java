@@ -110,8 +110,10 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /**
      * Creates a container for ZeRO stage 1: gradients are reduce-scattered to the rank whose optimizer updates them, in
-     * the buckets of the optimizer. Afterwards {@code grad()} of a parameter is meaningful to that optimizer only.
-     * After parameters are added to the optimizer, a new container must be created.
+     * the buckets of the optimizer. Afterwards {@code grad()} of a parameter is meaningful to that optimizer only:
+     * outside of this rank's shard it holds gradients of this rank. So gradients must be zeroed before the next
+     * backward pass; to accumulate them, use {@link #noSync}. After parameters are added to the optimizer, a new
+     * container must be created.
      *
      * @param optimizer an optimizer with {@link Sharding#allGather} and all trainable parameters
      * @throws IllegalArgumentException also if the optimizer has another sharding or lacks a parameter

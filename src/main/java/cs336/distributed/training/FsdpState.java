@@ -47,30 +47,6 @@ final class FsdpState {
         this.parameters = parameters;
     }
 
-    private interface ShardFileAction {
-        void run() throws IOException;
-    }
-
-    /** Runs an action on all ranks; if it fails on one, throws on all. */
-    private void onAllRanks(ShardFileAction action) throws IOException {
-        String failure = "";
-        boolean isArgument = false;
-        try {
-            action.run();
-        } catch (IOException | IllegalArgumentException e) {
-            failure = e.getMessage();
-            isArgument = e instanceof IllegalArgumentException;
-        }
-        var mine = new ArrayList<>(List.of(failure, isArgument ? "argument" : ""));
-        for (List<String> rank : group.allGather(mine)) {
-            if (!rank.get(1).isEmpty()) {
-                throw new IllegalArgumentException(rank.get(0));
-            } else if (!rank.get(0).isEmpty()) {
-                throw new IOException(rank.get(0));
-            }
-        }
-    }
-
     /** Gathers all parameters on rank 0, one after another; on other ranks the result is empty. */
     Map<String, Tensor> wholeParameters() {
         var whole = new LinkedHashMap<String, Tensor>();
@@ -94,11 +70,7 @@ final class FsdpState {
         try (var scope = MemoryScope.open()) {
             Map<String, Tensor> whole = wholeParameters();
             Map<String, Tensor> state = wholeState(optimizer);
-            onAllRanks(() -> {
-                if (group.rank() == 0) {
-                    Checkpoint.save(file, whole, optimizer.kind(), state, metadata);
-                }
-            });
+            FileWork.onRankZero(group, () -> Checkpoint.save(file, whole, optimizer.kind(), state, metadata));
         }
     }
 
@@ -146,7 +118,7 @@ final class FsdpState {
             }
             texts.put(RANKS, String.valueOf(mesh.shards().size()));
             texts.put(SAVE, group.allGather(UUID.randomUUID().toString()).get(0));
-            onAllRanks(() -> {
+            FileWork.onAllRanks(group, () -> {
                 if (mesh.replica() == 0) {
                     Files.createDirectories(folder);
                     Checkpoint.save(file(folder, group.rank()), shards, optimizer.kind(), optimizer.state(), texts);
@@ -167,7 +139,7 @@ final class FsdpState {
                 var noGrad = NoGrad.open()) {
             Map<String, Tensor> values = new LinkedHashMap<>();
             Map<String, Tensor> state = new LinkedHashMap<>();
-            onAllRanks(() -> {
+            FileWork.onAllRanks(group, () -> {
                 open(source, files);
                 requireIntact(files);
                 metadata.putAll(files.get(0).metadata());

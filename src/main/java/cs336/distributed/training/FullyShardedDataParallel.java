@@ -317,7 +317,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     /**
      * Saves the shards of each rank in a separate file, without communication of tensors. With HSDP only the ranks of
-     * the first replica write. All ranks call it.
+     * the first replica write. All ranks call it. The files of an earlier save in the folder are replaced one by one,
+     * so an interrupted save leaves a folder that cannot be loaded: use a new folder for each save.
      *
      * @param folder a folder on a file system that all ranks share; created if it does not exist
      * @param optimizer an optimizer of {@link #namedParameters}

@@ -203,18 +203,13 @@ final class ShardedState {
     void save(Path file, Map<String, Tensor> parameters, String kind, Map<String, String> metadata) throws IOException {
         try (var scope = MemoryScope.open()) {
             Map<String, Tensor> whole = gather();
-            String failure = "";
-            if (group.rank() == 0) {
+            FileWork.onRankZero(group, () -> {
                 try {
                     Checkpoint.save(file, parameters, kind, whole, metadata);
-                } catch (IOException | IllegalArgumentException e) {
-                    failure = "checkpoint " + file + " could not be written: " + e.getMessage();
+                } catch (IOException e) {
+                    throw new IOException("checkpoint " + file + " could not be written: " + e.getMessage(), e);
                 }
-            }
-            failure = group.allGather(failure).get(0);
-            if (!failure.isEmpty()) {
-                throw new IOException(failure);
-            }
+            });
         }
     }
 }

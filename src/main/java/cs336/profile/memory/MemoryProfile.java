@@ -95,7 +95,7 @@ public final class MemoryProfile implements AutoCloseable {
         requireRecording();
         try (var scope = MemoryScope.open()) {
             tensors.forEach((name, tensor) -> {
-                if (tensor.defined() && tensor.is_cuda() == device.isCuda()) {
+                if (tensor.defined() && Device.of(tensor).equals(device)) {
                     long address = tensor.storage().data().address();
                     var mark = new MarkedTensor(category, name, tensor.storage().nbytes());
                     AllocatorEvent allocation = alive.get(address);

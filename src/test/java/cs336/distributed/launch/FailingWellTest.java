@@ -1,5 +1,6 @@
 package cs336.distributed.launch;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -21,6 +22,7 @@ import cs336.distributed.collectives.Reduction;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
 import cs336.distributed.training.DistributedDataParallel;
+import cs336.distributed.training.FileWork;
 import cs336.distributed.training.ShardedOptimizer;
 import cs336.distributed.training.Sharding;
 import cs336.distributed.training.Strategy;
@@ -36,6 +38,7 @@ import java.net.ServerSocket;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
@@ -46,6 +49,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.bytedeco.pytorch.Tensor;
@@ -542,6 +546,7 @@ public class FailingWellTest {
                     }
                 }
             });
+            cases.put("files", Disagreements::useFiles);
             cases.put("none", group -> {
                 allReduce(group, DType.FLOAT32, 3);
                 group.close();
@@ -557,6 +562,31 @@ public class FailingWellTest {
                 all.barrier();
             });
             return messages;
+        }
+
+        /** Rank 0 works on files for longer than the timeout, and then fails; all ranks get its exception. */
+        private static void useFiles(ProcessGroup group) {
+            var ran = new AtomicBoolean();
+            FileWork.FileAction slow = () -> {
+                assertDoesNotThrow(() -> Thread.sleep(TIMEOUT.toMillis() + 500));
+                ran.set(true);
+            };
+            assertDoesNotThrow(() -> FileWork.onRankZero(group, slow));
+            assertEquals(group.rank() == 0, ran.get());
+            FileWork.FileAction missing = () -> {
+                throw new NoSuchFileException("/missing");
+            };
+            var file = assertThrows(IOException.class, () -> FileWork.onRankZero(group, missing));
+            assertEquals("java.nio.file.NoSuchFileException: /missing", file.getMessage());
+            var argument = assertThrows(
+                    IllegalArgumentException.class,
+                    () -> FileWork.onAllRanks(group, () -> {
+                        if (group.rank() == 1) {
+                            throw new IllegalArgumentException("of rank 1");
+                        }
+                    }));
+            assertEquals("of rank 1", argument.getMessage());
+            group.close();
         }
 
         /** Joins another group of the same ranks, through a file or a free port of rank 0. */
@@ -607,6 +637,7 @@ public class FailingWellTest {
                     "all-reduce (sum) of fp32 [2] on rank 0",
                     "barrier of int64 [2] on rank 1");
             assertEquals("", of.get("none"));
+            assertEquals("", of.get("files"));
         }
     }
 

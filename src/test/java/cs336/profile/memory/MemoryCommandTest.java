@@ -66,7 +66,7 @@ class MemoryCommandTest extends CommandTest {
         }
         assertEquals(peak, categories);
         assertEquals(peak, predicted, 0.02 * peak);
-        Path left = folder.resolve("memory/d16-ff64-l2-h2-v50-16-fp32-step");
+        Path left = folder.resolve("memory/d16-ff64-l2-h2-v50-batch2-16-fp32-step");
         assertEquals(
                 peak,
                 MemorySnapshot.read(left.resolve("memory_snapshot.pickle")).peakBytes());
