@@ -167,8 +167,8 @@ class MainTest {
                 "ddp --attention , --device cpu | --attention must be a list of values separated by commas, not ','",
                 "allreduce --processes ,, --device cpu | --processes must be a list of values separated by commas, not"
                         + " ',,'",
-                "benchmark --size a'b\"c | size 'a'b\"c' is unknown; known: small, medium, large, xl, 2.7B",
-                "plan --size @/ | size '@/' is unknown; known: small, medium, large, xl, 2.7B",
+                "benchmark --size a'b\"c | size 'a'b\"c' is unknown; known: small, medium, large, xl, 2.7B. --d-model, --d-ff, --layers, --heads and --vocab set other sizes",
+                "plan --size @/ | size '@/' is unknown; known: small, medium, large, xl, 2.7B. --d-model, --d-ff, --layers, --heads and --vocab set other sizes",
                 "accounting --output= | --output must not be empty",
                 "isoflops --output= | --output must not be empty",
                 "accounting --answers --shards 3 | --shards has no effect with --answers",

@@ -69,7 +69,8 @@ public enum ModelSize {
             }
         }
         String known = Arrays.stream(values()).map(ModelSize::label).collect(Collectors.joining(", "));
-        throw new IllegalArgumentException("size '" + label + "' is unknown; known: " + known);
+        throw new IllegalArgumentException("size '" + label + "' is unknown; known: " + known
+                + ". --d-model, --d-ff, --layers, --heads and --vocab set other sizes");
     }
 
     @Override

@@ -35,7 +35,10 @@ public final class ModelOptions {
                     "edition of the course, 2025 or 2024: it sets the model's architecture and the defaults below")
     private int year;
 
-    @Option(names = "--batch", paramLabel = "<n>", description = "sequences per batch. Default: 4 (2024: 16)")
+    @Option(
+            names = "--batch",
+            paramLabel = "<n>",
+            description = "sequences per batch, of each rank if there are several. Default: 4 (2024: 16)")
     private Integer batch;
 
     @Option(

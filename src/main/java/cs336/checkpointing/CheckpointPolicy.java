@@ -141,6 +141,10 @@ public sealed interface CheckpointPolicy {
             case "nothing" -> nothing();
             case "recursive" -> recursive();
             default -> {
+                if (text.matches("budget-\\d+")) {
+                    throw new IllegalArgumentException(
+                            "checkpointing policy '" + text + "' is known only to the command checkpointing");
+                }
                 if (!text.matches("(blocks|ffn|elementwise\\+(ffn|offload))-[1-9]\\d{0,5}")) {
                     throw new IllegalArgumentException("checkpointing policy '" + text + "' is unknown; known: "
                             + "everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn,"

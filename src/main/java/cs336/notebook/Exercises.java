@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -38,7 +39,9 @@ final class Exercises {
         int next = SHOWN.merge(exercise, 1, Integer::sum);
         if (next > hints.size()) {
             SHOWN.remove(exercise);
-            return "There are no more hints. Check.solution(\"" + exercise + "\") shows a solution.";
+            boolean isSolved = find(exercise, CELL).isPresent();
+            return "There are no more hints."
+                    + (isSolved ? " Check.solution(\"" + exercise + "\") shows a solution." : "");
         }
         return "Hint " + next + " of " + hints.size() + ": " + hints.get(next - 1);
     }
@@ -49,6 +52,13 @@ final class Exercises {
     }
 
     private static Notebook.Cell cell(String exercise, String prefix) throws IOException {
+        return find(exercise, prefix).orElseThrow(() -> {
+            String what = prefix.equals(CELL) ? "solution of exercise " : "exercise ";
+            return new IllegalArgumentException("there is no " + what + exercise + " in " + FOLDER);
+        });
+    }
+
+    private static Optional<Notebook.Cell> find(String exercise, String prefix) throws IOException {
         Matcher number = NUMBER.matcher(Objects.requireNonNull(exercise, "exercise must not be null"));
         if (!number.matches()) {
             throw new IllegalArgumentException(
@@ -58,11 +68,11 @@ final class Exercises {
             if (file.getFileName().toString().startsWith(number.group(1) + "-")) {
                 for (Notebook.Cell cell : Notebook.read(file).cells()) {
                     if (cell.id().equals(prefix + number.group(2))) {
-                        return cell;
+                        return Optional.of(cell);
                     }
                 }
             }
         }
-        throw new IllegalArgumentException("there is no exercise " + exercise + " in " + FOLDER);
+        return Optional.empty();
     }
 }

@@ -13,6 +13,7 @@ import picocli.CommandLine.Unmatched;
 /** The command {@code lab}: opens the notebooks in JupyterLab. */
 @Command(
         name = "lab",
+        customSynopsis = "cs336 lab [-hV] [<option of JupyterLab>...]",
         description = {
             "Opens the notebooks in JupyterLab.",
             "Finds JupyterLab on PATH, or where pip and conda install it. The notebooks' kernel, Java (cs336), does not"

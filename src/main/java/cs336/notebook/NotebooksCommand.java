@@ -13,7 +13,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Option;
@@ -187,6 +186,24 @@ public final class NotebooksCommand extends LabCommand {
         return beginning.size() == 1 && !wanted.isEmpty() ? beginning.get(0) : null;
     }
 
+    private static String unknown(String name, List<Path> all) {
+        if (Files.isDirectory(Path.of(name))) {
+            return name + " is a folder; name its notebooks, as in "
+                    + Path.of(name).resolve("*.ipynb");
+        }
+        if (name.endsWith(".ipynb")) {
+            return "there is no file " + name;
+        }
+        List<String> known = all.stream()
+                .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
+                .toList();
+        List<String> beginning =
+                known.stream().filter(each -> each.startsWith(name)).toList();
+        return beginning.size() > 1
+                ? "notebook '" + name + "' is ambiguous: " + String.join(", ", beginning)
+                : "notebook '" + name + "' is unknown; known: " + (known.isEmpty() ? "none" : String.join(", ", known));
+    }
+
     private List<Path> files() throws IOException {
         List<Path> all = Notebook.in(FOLDER);
         if (names.isEmpty()) {
@@ -200,11 +217,7 @@ public final class NotebooksCommand extends LabCommand {
             Path file = Path.of(name);
             Path inFolder = inFolder(name, all);
             if (!Files.isRegularFile(file) && inFolder == null) {
-                String known = all.stream()
-                        .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
-                        .collect(Collectors.joining(", "));
-                throw new IllegalArgumentException(
-                        "notebook '" + name + "' is unknown; known: " + (known.isEmpty() ? "none" : known));
+                throw new IllegalArgumentException(unknown(name, all));
             }
             files.add(Files.isRegularFile(file) ? file : inFolder);
         }

@@ -1,6 +1,9 @@
 package cs336.torch;
 
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -16,6 +19,9 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * @param index the index of the CUDA device; 0 for the CPU
  */
 public record Device(DeviceKind kind, int index) {
+    private static final Path DRIVER = Path.of("/proc/driver/nvidia/version");
+    private static final AtomicBoolean WARNED = new AtomicBoolean();
+
     static {
         Torch.load();
     }
@@ -29,9 +35,19 @@ public record Device(DeviceKind kind, int index) {
         }
     }
 
-    /** Returns the first CUDA device if one is available, otherwise the CPU. */
+    /**
+     * Returns the first CUDA device if one is available, otherwise the CPU. On a machine with an NVIDIA driver the
+     * first call prints why the CPU is used, unless it is only that no GPU is visible.
+     */
     public static Device best() {
-        return cudaCount() > 0 ? cuda(0) : cpu();
+        if (cudaCount() > 0) {
+            return cuda(0);
+        }
+        if (GpuBuild.extension().isEmpty() && Files.exists(DRIVER) && WARNED.compareAndSet(false, true)) {
+            System.err.println(
+                    "This machine has an NVIDIA driver, but the CPU is used: " + GpuBuild.unavailableReason());
+        }
+        return cpu();
     }
 
     /** Returns the CPU. */

@@ -35,8 +35,8 @@ final class GpuBuild {
         if (!isOnClassPath()) {
             return "libtorch on the class path is the CPU build (" + Loader.getPlatform()
                     + "). The GPU build is added if an"
-                    + " NVIDIA driver is loaded (/proc/driver/nvidia/version): install the driver and build again, or"
-                    + " build with 'mvn -Pgpu'.";
+                    + " NVIDIA driver is loaded (/proc/driver/nvidia/version): delete target/cs336.jar and build again"
+                    + " where it is loaded, or after 'export CS336_MAVEN_OPTIONS=-Pgpu'.";
         }
         List<String> missing = missingLibraries();
         if (!missing.isEmpty()) {

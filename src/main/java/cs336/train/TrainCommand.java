@@ -37,7 +37,7 @@ import picocli.CommandLine.Option;
 @Command(
         name = "train",
         description = {
-            "Trains a language model on the bytes of a text file: AdamW, linear warm-up and cosine decay of the learning"
+            "Trains a language model on the bytes of a text file, in one process: AdamW, linear warm-up and cosine decay of the learning"
                     + " rate, gradient clipping. On a GPU the forward and backward passes run as a CUDA graph.",
             "A checkpoint is a safetensors file with the parameters, the optimizer state, the loss scale, and the"
                     + " position in the data. On the CPU a resumed run equals an uninterrupted one bit for bit."

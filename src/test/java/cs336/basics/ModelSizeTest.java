@@ -30,7 +30,9 @@ class ModelSizeTest {
     @Test
     void unknownSizeIsRefusedAndKnownSizesAreListed() {
         var error = assertThrows(IllegalArgumentException.class, () -> ModelSize.parse("huge"));
-        assertEquals("size 'huge' is unknown; known: small, medium, large, xl, 2.7B", error.getMessage());
+        assertEquals(
+                "size 'huge' is unknown; known: small, medium, large, xl, 2.7B. --d-model, --d-ff, --layers, --heads and --vocab set other sizes",
+                error.getMessage());
     }
 
     @Test

@@ -81,7 +81,9 @@ class NotebooksCommandTest {
                 errors.toString().contains("--output must not be the folder of the notebook notebooks/01-"),
                 errors.toString());
         assertEquals(2, run("0", "--clean"), "several notebooks begin so");
-        assertTrue(errors.toString().contains("notebook '0' is unknown"), errors.toString());
+        assertTrue(
+                errors.toString().contains("notebook '0' is ambiguous: 00-start-here, 01-benchmarking"),
+                errors.toString());
         assertEquals(2, run("", "--clean"));
     }
 

@@ -34,7 +34,7 @@ class ProfileCommandTest extends CommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
+                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B. --d-model, --d-ff, --layers, --heads and --vocab set other sizes",
                 "--year 2023 | year 2023 has no model; known: 2024, 2025",
                 "--context 0 | --context must be at least 1, not 0",
                 "--steps 0 | --steps must be at least 1, not 0",

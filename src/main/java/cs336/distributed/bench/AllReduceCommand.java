@@ -159,6 +159,9 @@ public final class AllReduceCommand extends LabCommand {
             chosen.add(CollectiveBackend.parse(name));
         }
         if (!gpus && chosen.contains(CollectiveBackend.NCCL)) {
+            if (!storage.device().equals("cpu")) {
+                Device.cuda(0); // throws with the reason
+            }
             throw new IllegalArgumentException("--backend nccl needs --device cuda, not " + storage.device());
         }
         if (launch.joins() && chosen.size() > 1) {

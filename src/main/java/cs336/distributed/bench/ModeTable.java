@@ -16,6 +16,17 @@ import tech.tablesaw.api.Table;
 
 /** A printed comparison of training modes: a row per metric and a column per mode, with means over ranks or steps. */
 final class ModeTable {
+    private static final Map<String, String> NAMES = Map.of(
+            "init", "memory after construction",
+            "before-step", "memory before the optimizer step",
+            "after-step", "memory after the optimizer step",
+            "peak", "peak memory",
+            "gradients", "wait for gradients",
+            "update", "optimizer update",
+            "parameters", "wait for parameters",
+            "handed", "passed to collectives",
+            "least-sent", "minimum to send");
+
     private ModeTable() {}
 
     /** Returns the stored measurements of these cases as a table. */
@@ -28,7 +39,9 @@ final class ModeTable {
             if (requested) {
                 boolean bytes = row.getString("unit").equals("bytes");
                 String unit = bytes ? "MB" : row.getString("unit");
-                String metric = row.getString("metric").replace('-', ' ') + (unit.isEmpty() ? "" : " (" + unit + ")");
+                String key = row.getString("metric");
+                String metric =
+                        NAMES.getOrDefault(key, key.replace('-', ' ')) + (unit.isEmpty() ? "" : " (" + unit + ")");
                 byMetric.computeIfAbsent(metric, m -> new LinkedHashMap<>())
                         .put(row.getString("mode"), AlignedText.number(row.getDouble("mean") / (bytes ? MB : 1)));
             }

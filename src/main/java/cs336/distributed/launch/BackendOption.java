@@ -9,7 +9,8 @@ final class BackendOption {
             names = "--backend",
             defaultValue = "gloo",
             paramLabel = "<name>",
-            description = "gloo (on the CPU, unless --device is cuda) or nccl (on GPUs)")
+            description =
+                    "nccl (on GPUs) or gloo, which runs on the CPU even if there are GPUs, unless --device cuda is given")
     private String name;
 
     /**

@@ -134,8 +134,9 @@ public final class LaunchCommand extends LabCommand {
             return join(world, checked(() -> configured(Launcher.joining(world))), checked(this::program));
         }
         Launcher launcher = checked(() -> {
-            LaunchOptions.requireGpu(backend.value());
-            return configured(Launcher.of(Launcher.requireProcesses("--processes", processes)));
+            int ranks = Launcher.requireProcesses("--processes", processes);
+            LaunchOptions.requireGpus(backend.value(), ranks);
+            return configured(Launcher.of(ranks));
         });
         return start(launcher, checked(this::program));
     }

@@ -103,7 +103,7 @@ public class LaunchOptions {
             launcher.environment(EmulatedNodes.environment(emulatedNodes, processes));
         }
         if (!join) {
-            requireGpu(backend);
+            requireGpus(backend, processes);
         }
         launcher.backend(backend);
         timeouts.apply(launcher);
@@ -114,10 +114,16 @@ public class LaunchOptions {
         };
     }
 
-    /** Checks for NCCL that this machine has a GPU, before any rank starts. */
-    static void requireGpu(CollectiveBackend backend) {
-        if (backend == CollectiveBackend.NCCL) {
-            Device.cuda(0);
+    /** Checks for NCCL that this machine has a GPU for each rank, before any rank starts. */
+    static void requireGpus(CollectiveBackend backend, int processes) {
+        if (backend != CollectiveBackend.NCCL) {
+            return;
+        }
+        Device.cuda(0);
+        int gpus = Device.cudaCount();
+        if (processes > gpus) {
+            throw new IllegalArgumentException("--backend nccl needs a GPU for each rank: --processes is " + processes
+                    + ", and this machine has " + gpus + ". With --backend gloo --device cuda ranks share a GPU");
         }
     }
 

@@ -17,7 +17,7 @@ public final class FileWork {
     private FileWork() {}
 
     /** Work on files. */
-    public interface FileAction {
+    public interface FileJob {
         /** Reads or writes files. */
         void run() throws IOException;
     }
@@ -28,7 +28,7 @@ public final class FileWork {
      * @throws IOException on every rank, if the action throws one on any
      * @throws IllegalArgumentException on every rank, if the action throws one on any
      */
-    public static void onAllRanks(ProcessGroup group, FileAction action) throws IOException {
+    public static void onAllRanks(ProcessGroup group, FileJob action) throws IOException {
         for (List<String> failure : group.allGather(failure(action))) {
             rethrow(failure);
         }
@@ -42,7 +42,7 @@ public final class FileWork {
      * @throws IOException on every rank, if the action throws one
      * @throws IllegalArgumentException on every rank, if the action throws one
      */
-    public static void onRankZero(ProcessGroup group, FileAction action) throws IOException {
+    public static void onRankZero(ProcessGroup group, FileJob action) throws IOException {
         var work = new FutureTask<>(() -> failure(action));
         if (group.rank() == 0) {
             var thread = new Thread(work, "files of rank 0");
@@ -71,7 +71,7 @@ public final class FileWork {
     }
 
     /** Returns the kind and the message of the exception that an action throws; an empty list if it throws none. */
-    private static ArrayList<String> failure(FileAction action) {
+    private static ArrayList<String> failure(FileJob action) {
         try {
             action.run();
             return new ArrayList<>();

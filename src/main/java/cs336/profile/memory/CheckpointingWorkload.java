@@ -45,7 +45,11 @@ public final class CheckpointingWorkload implements Workload {
     static Case of(ModelCase of, String policy, int warmup, int steps) {
         boolean predicted = ModelMemory.isPredicted(of.model().config());
         if (!policy.matches(BUDGET)) {
-            CheckpointPolicy.parse(policy);
+            try {
+                CheckpointPolicy.parse(policy);
+            } catch (IllegalArgumentException e) {
+                throw new IllegalArgumentException(e.getMessage() + ", budget-<MiB>", e);
+            }
         } else if (!predicted) {
             TransformerConfig config = of.model().config();
             throw new IllegalArgumentException("--policy " + policy + " needs a prediction of the model's memory, but"

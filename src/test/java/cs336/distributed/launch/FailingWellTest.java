@@ -567,13 +567,13 @@ public class FailingWellTest {
         /** Rank 0 works on files for longer than the timeout, and then fails; all ranks get its exception. */
         private static void useFiles(ProcessGroup group) {
             var ran = new AtomicBoolean();
-            FileWork.FileAction slow = () -> {
+            FileWork.FileJob slow = () -> {
                 assertDoesNotThrow(() -> Thread.sleep(TIMEOUT.toMillis() + 500));
                 ran.set(true);
             };
             assertDoesNotThrow(() -> FileWork.onRankZero(group, slow));
             assertEquals(group.rank() == 0, ran.get());
-            FileWork.FileAction missing = () -> {
+            FileWork.FileJob missing = () -> {
                 throw new NoSuchFileException("/missing");
             };
             var file = assertThrows(IOException.class, () -> FileWork.onRankZero(group, missing));

@@ -24,12 +24,12 @@ class CheckpointingCommandTest extends CommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--policy half | checkpointing policy 'half' is unknown; known: everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
-                "--policy blocks-0 | checkpointing policy 'blocks-0' is unknown; known: everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
+                "--policy half | checkpointing policy 'half' is unknown; known: everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive, budget-<MiB>",
+                "--policy blocks-0 | checkpointing policy 'blocks-0' is unknown; known: everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive, budget-<MiB>",
                 "--policy budget-9 --attention plain-compiled | --policy budget-9 needs a prediction of the model's memory, but none exists for --normalization rmsnorm with --attention plain-compiled",
                 "--steps 0 | --steps must be at least 1, not 0",
                 "--warmup -1 | --warmup must be at least 0, not -1",
-                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
+                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B. --d-model, --d-ff, --layers, --heads and --vocab set other sizes",
             })
     void wrongUseIsReportedInOneLineWithExitCodeTwo(String arguments, String message) {
         assertRejected(message, run(arguments));

@@ -31,7 +31,7 @@ class MemoryCommandTest extends CommandTest {
             quoteCharacter = '`',
             value = {
                 "--pass backward | pass 'backward' is unknown; known: forward, forward-graph, forward-backward, step",
-                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B",
+                "--size huge | size 'huge' is unknown; known: small, medium, large, xl, 2.7B. --d-model, --d-ff, --layers, --heads and --vocab set other sizes",
                 "--batch 0 | --batch must be at least 1, not 0",
                 "--context 8,0 | --context must be at least 1, not 0",
                 "--d-ff 0 | --d-ff must be at least 1, not 0",
