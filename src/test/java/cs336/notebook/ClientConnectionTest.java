@@ -191,16 +191,16 @@ public class ClientConnectionTest {
         }
     }
 
-    @Test
-    void textThatAThreadPrintsAfterItsCellIsShown() {
+    /** Runs a cell whose thread goes on after it, and checks that the output of the thread is sent for this cell. */
+    private static void assertShownAfterItsCell(String declaration, String statement, String messageType) {
         try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
                 ZMQ.Socket published = client(SocketType.SUB, Port.IOPUB)) {
             published.subscribe(new byte[0]);
             assertAnswers(shell);
             released = new CountDownLatch(1);
-            String cell = "{\"code\": \"var out = System.out; new Thread(() -> {"
+            String cell = "{\"code\": \"" + declaration + " new Thread(() -> {"
                     + " try { cs336.notebook.ClientConnectionTest.released.await(); } catch (InterruptedException e) {}"
-                    + " out.println(42 + 1000); }).start();\"}";
+                    + statement + " }).start();\"}";
             send(shell, request("execute_request", cell));
             List<String> reply = receive(shell);
             assertEquals("ok", json(reply.get(4)).get("status").getAsString(), reply.toString());
@@ -209,34 +209,20 @@ public class ClientConnectionTest {
             while (message != null && !message.get(4).contains("1042")) {
                 message = receive(published);
             }
-            assertNotNull(message, "the text is lost");
-            assertEquals("stream", json(message.get(1)).get("msg_type").getAsString());
+            assertNotNull(message, "the output is lost");
+            assertEquals(messageType, json(message.get(1)).get("msg_type").getAsString());
             assertEquals(json(reply.get(2)).get("msg_id"), json(message.get(2)).get("msg_id"));
         }
     }
 
     @Test
+    void textThatAThreadPrintsAfterItsCellIsShown() {
+        assertShownAfterItsCell("var out = System.out;", "out.println(42 + 1000);", "stream");
+    }
+
+    @Test
     void displayThatAThreadUpdatesAfterItsCellIsShown() {
-        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL);
-                ZMQ.Socket published = client(SocketType.SUB, Port.IOPUB)) {
-            published.subscribe(new byte[0]);
-            assertAnswers(shell);
-            released = new CountDownLatch(1);
-            String cell = "{\"code\": \"String id = display(1); new Thread(() -> {"
-                    + " try { cs336.notebook.ClientConnectionTest.released.await(); } catch (InterruptedException e) {}"
-                    + " updateDisplay(id, 42 + 1000); }).start();\"}";
-            send(shell, request("execute_request", cell));
-            List<String> reply = receive(shell);
-            assertEquals("ok", json(reply.get(4)).get("status").getAsString(), reply.toString());
-            released.countDown();
-            List<String> message = receive(published);
-            while (message != null && !message.get(4).contains("1042")) {
-                message = receive(published);
-            }
-            assertNotNull(message, "the new value is lost");
-            assertEquals(
-                    "update_display_data", json(message.get(1)).get("msg_type").getAsString());
-        }
+        assertShownAfterItsCell("String id = display(1);", "updateDisplay(id, 42 + 1000);", "update_display_data");
     }
 
     /** Runs a cell that the client sent in an earlier year, so that it does not abort cells of other tests. */
