@@ -252,6 +252,16 @@ final class Notebook {
             return json.has("execution_count") && !json.get("execution_count").isJsonNull();
         }
 
+        /** Returns the message of the error among the outputs; null if there is none. */
+        String error() {
+            for (JsonElement output : outputs()) {
+                if (output.getAsJsonObject().get("output_type").getAsString().equals("error")) {
+                    return output.getAsJsonObject().get("evalue").getAsString();
+                }
+            }
+            return null;
+        }
+
         /** Replaces the execution count and the outputs. */
         void setResult(Integer executionCount, JsonArray outputs) {
             json.addProperty("execution_count", executionCount);

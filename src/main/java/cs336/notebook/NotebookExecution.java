@@ -25,13 +25,20 @@ final class NotebookExecution {
     private final List<Notebook.Cell> cells;
     private final ChildJvm process;
     private final Duration timeLimit;
+    private final boolean goesOn;
     private final RecordedOutputs outputs = new RecordedOutputs();
     private int running = -1;
     private int done;
     private boolean finished;
 
-    /** @param process a process of {@link NotebookWorker} that has not received a request */
-    NotebookExecution(Notebook notebook, ChildJvm process, Duration timeLimit) {
+    /**
+     * Prepares an execution.
+     *
+     * @param process a process of {@link NotebookWorker} that has not received a request
+     * @param goesOn whether the cells after a failed one are executed, too
+     */
+    NotebookExecution(Notebook notebook, ChildJvm process, Duration timeLimit, boolean goesOn) {
+        this.goesOn = goesOn;
         this.notebook = notebook;
         this.process = process;
         this.timeLimit = timeLimit;
@@ -44,11 +51,12 @@ final class NotebookExecution {
     /**
      * Executes the cells in order and returns their number.
      *
-     * @throws NotebookFailure at the first cell that fails or ends the process
+     * @throws NotebookFailure at the first cell that fails or ends the process; if the execution goes on after
+     *     failures, at the end for the first cell that failed, with the others as suppressed exceptions
      */
     int run() throws NotebookFailure, InterruptedException {
         List<NotebookEvent.CodeCell> sources = cells.stream()
-                .map(cell -> new NotebookEvent.CodeCell(cell.source(), cell.mayFail()))
+                .map(cell -> new NotebookEvent.CodeCell(cell.source(), goesOn || cell.mayFail()))
                 .toList();
         process.tell(new NotebookEvent.Request(sources, timeLimit.toMillis()).line());
         long limit = System.nanoTime() + PROCESS_LIMIT.toNanos();
@@ -78,7 +86,26 @@ final class NotebookExecution {
             }
         }
         process.answer(EXIT_LIMIT); // the exit runs shutdown hooks of cells
+        requireNoFailure();
         return cells.size();
+    }
+
+    private void requireNoFailure() throws NotebookFailure {
+        NotebookFailure first = null;
+        for (int i = 0; i < cells.size(); i++) {
+            String error = cells.get(i).mayFail() ? null : cells.get(i).error();
+            if (error != null) {
+                NotebookFailure failure = failure(i, new NotebookEvent.Failure(0, error, List.of()));
+                if (first == null) {
+                    first = failure;
+                } else {
+                    first.addSuppressed(failure);
+                }
+            }
+        }
+        if (first != null) {
+            throw first;
+        }
     }
 
     private static long after(Duration duration) {

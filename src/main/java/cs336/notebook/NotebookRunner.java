@@ -36,6 +36,7 @@ public final class NotebookRunner {
     private final Path output;
     private final PrintWriter progress;
     private Path storedKernels;
+    private boolean goesOn;
     private ChildJvm next;
     private int unstarted;
     private boolean stopped;
@@ -74,11 +75,17 @@ public final class NotebookRunner {
         return this;
     }
 
+    /** Sets whether the cells and notebooks after a failed cell are executed, too; by default they are not. */
+    NotebookRunner goingOn(boolean afterFailures) {
+        goesOn = afterFailures;
+        return this;
+    }
+
     /**
      * Executes notebook files in the given order.
      *
      * @throws NotebookFailure at the first cell that fails; notebooks that run at that time end, and their failures are
-     *     suppressed exceptions; the notebooks after them are not executed
+     *     suppressed exceptions; the notebooks after them are not executed, unless {@link #goingOn}
      * @throws IOException if a file is not a notebook, or cannot be read or written
      */
     public void run(List<Path> files) throws IOException, NotebookFailure, InterruptedException {
@@ -141,7 +148,7 @@ public final class NotebookRunner {
             }
         } catch (Throwable t) {
             synchronized (this) {
-                stopped = true;
+                stopped = !goesOn;
             }
             throw t;
         }
@@ -166,7 +173,7 @@ public final class NotebookRunner {
         // First, so that an error in a formula is reported before any cell runs.
         var page = new NotebookPage(notebook);
         try {
-            return new NotebookExecution(notebook, process, timeLimit).run();
+            return new NotebookExecution(notebook, process, timeLimit, goesOn).run();
         } finally {
             notebook.write(output.resolve(notebook.name() + ".ipynb"));
             WholeFile.write(output.resolve(notebook.name() + ".html"), page.html());

@@ -74,6 +74,11 @@ public final class NotebooksCommand extends LabCommand {
     private Integer jobs;
 
     @Option(
+            names = "--keep-going",
+            description = "after a cell fails, execute the following cells and notebooks, too; the exit code is 1 then")
+    private boolean keepGoing;
+
+    @Option(
             names = "--clean",
             description = "execute nothing; remove outputs, execution counts and metadata that JupyterLab adds")
     private boolean clean;
@@ -111,6 +116,7 @@ public final class NotebooksCommand extends LabCommand {
         try {
             new NotebookRunner(imports, Duration.ofSeconds(timeLimit), jobs, output, progress)
                     .storingKernels(storedKernels)
+                    .goingOn(keepGoing)
                     .run(files);
             progress.println("executed copies and pages: " + output);
             progress.flush();

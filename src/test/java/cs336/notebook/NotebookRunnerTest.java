@@ -93,6 +93,26 @@ class NotebookRunnerTest {
         return assertThrows(NotebookFailure.class, () -> run(folder, progress, timeLimit, notebooks));
     }
 
+    @Test
+    void onRequestTheCellsAndNotebooksAfterAFailureRunToo() throws Exception {
+        Path bad = new WrittenNotebook()
+                .code("1 / 0")
+                .code("\"checked\"")
+                .codeThatMayFail("2 / 0")
+                .code("int n = ;")
+                .save(folder, "bad");
+        Path next = new WrittenNotebook().code("\"next\"").save(folder, "next");
+        var runner = new NotebookRunner(
+                Imports.GENEROUS, Duration.ofSeconds(60), 1, folder.resolve("out"), new PrintWriter(progress));
+        var failure =
+                assertThrows(NotebookFailure.class, () -> runner.goingOn(true).run(List.of(bad, next)));
+        assertTrue(failure.getMessage().startsWith("bad, cell [1]: "), failure.getMessage());
+        assertEquals(1, failure.getSuppressed().length);
+        assertTrue(failure.getSuppressed()[0].getMessage().startsWith("bad, cell [4]: "), "not cell 3, which may fail");
+        assertTrue(executed(folder, "bad").get(1).toString().contains("checked"));
+        assertTrue(executed(folder, "next").get(0).toString().contains("next"));
+    }
+
     /** Returns the code cells of the executed copy. */
     private static List<JsonObject> executed(Path folder, String name) throws IOException {
         JsonObject json = JsonParser.parseString(
