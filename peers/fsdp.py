@@ -257,7 +257,7 @@ def run(rank, args, port):
                 "size": label, "year": 2025, "batch": args.batch, "context": args.context, "dtype": args.dtype,
                 "backend": args.backend, "nodes": args.replicas, "processes": args.processes, "mode": mode, "bucket_mb": 0,
                 "round": args.round, "checkpointing": checkpointing,
-                "loss_rows": 0 if args.loss_chunks == 1 else -(-args.batch * args.context // args.loss_chunks),
+                "loss_rows": -(-args.batch * args.context // args.loss_chunks),
                 "implementation": f"pytorch-{'eager' if args.no_compile else 'compile'}+{args.attention}",
             }
             store(args.csv, [row(case, *metric, values, origin) for metric, values in results.items()])

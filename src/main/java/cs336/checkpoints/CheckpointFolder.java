@@ -230,6 +230,9 @@ public final class CheckpointFolder implements AutoCloseable {
      */
     @Override
     public void close() throws IOException {
+        if (!lock.isOpen()) {
+            return;
+        }
         try (lock) {
             awaitWritten();
         } finally {

@@ -262,6 +262,17 @@ final class Notebook {
             return null;
         }
 
+        /** Returns the traceback of the error among the outputs; an empty list if there is none. */
+        List<String> errorReport() {
+            List<String> lines = new ArrayList<>();
+            for (JsonElement output : outputs()) {
+                if (output.getAsJsonObject().get("traceback") instanceof JsonArray traceback) {
+                    traceback.forEach(line -> lines.add(line.getAsString()));
+                }
+            }
+            return lines;
+        }
+
         /** Replaces the execution count and the outputs. */
         void setResult(Integer executionCount, JsonArray outputs) {
             json.addProperty("execution_count", executionCount);

@@ -63,7 +63,7 @@ final class NotebookExecution {
         while (!finished) {
             String line = process.answer(Duration.ofNanos(Math.max(1, limit - System.nanoTime())));
             if (line == null) {
-                throw processEnded();
+                throw withEarlier(processEnded());
             }
             NotebookEvent event = NotebookEvent.parse(line);
             switch (event.kind()) {
@@ -77,7 +77,7 @@ final class NotebookExecution {
                     store();
                     limit = after(PROCESS_LIMIT);
                     if (event.failure() != null) {
-                        throw failure(running, event.failure());
+                        throw withEarlier(failure(running, event.failure()));
                     }
                     done = running + 1;
                     running = -1;
@@ -86,16 +86,33 @@ final class NotebookExecution {
             }
         }
         process.answer(EXIT_LIMIT); // the exit runs shutdown hooks of cells
-        requireNoFailure();
+        requireNoFailure(cells.size());
         return cells.size();
     }
 
-    private void requireNoFailure() throws NotebookFailure {
+    /**
+     * Returns the first failure of a cell, with the others as suppressed exceptions; the last one ended the execution.
+     */
+    private NotebookFailure withEarlier(NotebookFailure last) {
+        if (goesOn) {
+            try {
+                requireNoFailure(done);
+            } catch (NotebookFailure first) {
+                first.addSuppressed(last);
+                return first;
+            }
+        }
+        return last;
+    }
+
+    /** Checks the results of the first cells. */
+    private void requireNoFailure(int number) throws NotebookFailure {
         NotebookFailure first = null;
-        for (int i = 0; i < cells.size(); i++) {
+        for (int i = 0; i < number; i++) {
             String error = cells.get(i).mayFail() ? null : cells.get(i).error();
             if (error != null) {
-                NotebookFailure failure = failure(i, new NotebookEvent.Failure(0, error, List.of()));
+                NotebookFailure failure = failure(
+                        i, new NotebookEvent.Failure(0, error, cells.get(i).errorReport()));
                 if (first == null) {
                     first = failure;
                 } else {

@@ -148,7 +148,7 @@ public final class NotebookRunner {
             }
         } catch (Throwable t) {
             synchronized (this) {
-                stopped = !goesOn;
+                stopped |= !(goesOn && t instanceof NotebookFailure);
             }
             throw t;
         }

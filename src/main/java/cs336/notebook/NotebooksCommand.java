@@ -75,7 +75,9 @@ public final class NotebooksCommand extends LabCommand {
 
     @Option(
             names = "--keep-going",
-            description = "after a cell fails, execute the following cells and notebooks, too; the exit code is 1 then")
+            description =
+                    "after a cell fails, execute the following cells and notebooks, too; only the following notebooks"
+                            + " if it exceeds the time limit or ends the process. The exit code is 1 then")
     private boolean keepGoing;
 
     @Option(

@@ -37,7 +37,7 @@ public record Device(DeviceKind kind, int index) {
 
     /**
      * Returns the first CUDA device if one is available, otherwise the CPU. On a machine with an NVIDIA driver the
-     * first call prints why the CPU is used, unless it is only that no GPU is visible.
+     * first call prints why the CPU is used. It prints nothing if the CUDA build is used but finds no GPU.
      */
     public static Device best() {
         if (cudaCount() > 0) {

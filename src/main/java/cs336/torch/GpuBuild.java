@@ -36,7 +36,7 @@ final class GpuBuild {
             return "libtorch on the class path is the CPU build (" + Loader.getPlatform()
                     + "). The GPU build is added if an"
                     + " NVIDIA driver is loaded (/proc/driver/nvidia/version): delete target/cs336.jar and build again"
-                    + " where it is loaded, or after 'export CS336_MAVEN_OPTIONS=-Pgpu'.";
+                    + " on a machine with the driver, or after 'export CS336_MAVEN_OPTIONS=-Pgpu'.";
         }
         List<String> missing = missingLibraries();
         if (!missing.isEmpty()) {

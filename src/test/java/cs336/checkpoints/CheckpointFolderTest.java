@@ -252,6 +252,12 @@ class CheckpointFolderTest extends ScopedTest {
             save(folder, 1);
             assertThrows(IOException.class, () -> CheckpointFolder.open(path));
             assertTrue(isInUseForAnotherProcess(), "another process could use the folder");
+            folder.close();
+            try (var next = CheckpointFolder.open(path)) {
+                folder.close(); // again
+                assertThrows(IOException.class, () -> CheckpointFolder.open(path));
+                assertTrue(isInUseForAnotherProcess(), "the second close releases nothing");
+            }
         }
         assertFalse(isInUseForAnotherProcess());
     }

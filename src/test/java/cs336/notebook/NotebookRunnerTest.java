@@ -101,15 +101,23 @@ class NotebookRunnerTest {
                 .codeThatMayFail("2 / 0")
                 .code("int n = ;")
                 .save(folder, "bad");
+        Path ends = new WrittenNotebook()
+                .code("3 / 0")
+                .code("Runtime.getRuntime().halt(7);")
+                .save(folder, "ends");
         Path next = new WrittenNotebook().code("\"next\"").save(folder, "next");
         var runner = new NotebookRunner(
                 Imports.GENEROUS, Duration.ofSeconds(60), 1, folder.resolve("out"), new PrintWriter(progress));
         var failure =
-                assertThrows(NotebookFailure.class, () -> runner.goingOn(true).run(List.of(bad, next)));
+                assertThrows(NotebookFailure.class, () -> runner.goingOn(true).run(List.of(bad, ends, next)));
         assertTrue(failure.getMessage().startsWith("bad, cell [1]: "), failure.getMessage());
-        assertEquals(1, failure.getSuppressed().length);
+        assertEquals(2, failure.getSuppressed().length);
+        assertTrue(failure.report().size() > 1, failure.report().toString());
         assertTrue(failure.getSuppressed()[0].getMessage().startsWith("bad, cell [4]: "), "not cell 3, which may fail");
         assertTrue(executed(folder, "bad").get(1).toString().contains("checked"));
+        Throwable ofEnds = failure.getSuppressed()[1];
+        assertTrue(ofEnds.getMessage().startsWith("ends, cell [1]: "), ofEnds.getMessage());
+        assertTrue(ofEnds.getSuppressed()[0].getMessage().contains("exit code 7"), "the cell that ended the process");
         assertTrue(executed(folder, "next").get(0).toString().contains("next"));
     }
 

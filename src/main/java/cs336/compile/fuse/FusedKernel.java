@@ -32,8 +32,8 @@ final class FusedKernel implements Operator {
     static final String KERNEL = "fused";
     static final String FINISH = "finish";
 
-    private static final int MOST_SHARED_BYTES = 160 * 1024; // what a block may use on sm_80 and sm_90
-    private static final int STATIC_SHARED_BYTES = 8 * 1024; // upper bound of a kernel's static shared memory
+    private static final int MOST_SHARED_BYTES = 160 * 1024; // dynamic, of a block; sm_80 has 163 KiB in all
+    private static final int STATIC_SHARED_BYTES = 3 * 1024; // upper bound of a kernel's static shared memory
     private static final Map<ModuleKey, KernelModule> MODULES = new ConcurrentHashMap<>();
     private static final Map<ModuleKey, EmittedKernel> FASTEST = new ConcurrentHashMap<>(); // by the unsearched kernel
 

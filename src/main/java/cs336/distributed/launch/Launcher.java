@@ -89,10 +89,14 @@ public final class Launcher {
         return processes;
     }
 
-    /** Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. */
+    /**
+     * Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. A rank of
+     * srun has as many threads as its task has CPUs, if {@code SLURM_CPUS_PER_TASK} is set.
+     */
     public static Launcher joining(World world) {
         var launcher = new Launcher(world.localSize(), world);
-        String own = System.getenv("SLURM_CPUS_PER_TASK");
+        // Ranks of torchrun, which have a LOCAL_RANK, share the CPUs of a task.
+        String own = System.getenv("LOCAL_RANK") == null ? System.getenv("SLURM_CPUS_PER_TASK") : null;
         if (own != null && own.matches("[1-9]\\d{0,5}")) {
             launcher.threads = Integer.parseInt(own); // Slurm may show each rank its own cores only
         }
