@@ -5,10 +5,10 @@ usage: python3 peers/ddp.py CSV [--size xl] [--batch 2] [--context 128] [--mode 
 
 CSV is the file that `cs336 ddp` wrote. Rows are added to it under the implementation `pytorch-eager`. Modes: none (no
 communication), naive (an all-reduce for each gradient after the backward pass), flat (gradients concatenated, one all-reduce,
-copied back), ddp (DistributedDataParallel with broadcast_buffers=False, because the buffers are constant), ddp-view (with gradient_as_bucket_view). The
-protocol is that of cs336.distributed.bench.DdpBenchmark: the modes are interleaved on one model; each value is that of the slowest
-rank in that step; phases are times between events in the compute stream. The model is in fp32 with TF32 off, and AdamW is
-PyTorch's fused version.
+copied back), ddp (DistributedDataParallel with broadcast_buffers=False, because the buffers are constant), ddp-view (with
+gradient_as_bucket_view). The protocol is that of cs336.distributed.bench.DdpBenchmark: the modes are interleaved on one model;
+each value is that of the slowest rank in that step; phases are times between events in the compute stream. The model is in fp32
+with TF32 off, and AdamW is PyTorch's fused version.
 """
 
 import argparse

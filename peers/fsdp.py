@@ -8,10 +8,10 @@ usage: python3 peers/fsdp.py CSV [--mode fsdp,hsdp] [--replicas 2] [--size xl,8B
 CSV is the file that `cs336 fsdp` wrote. Rows are added to it under the modes `fsdp` and `hsdp` and the implementations
 `pytorch-eager+cudnn`, `pytorch-compile+flash` and so on. Each block is a unit, compiled by torch.compile unless --no-compile is
 given; bf16 is FSDP2's mixed precision with fp32 master weights. --checkpointing first-k recomputes the first k blocks, `nothing` all
-of them. With several --loss-chunks the loss is computed in chunks, which are recomputed, too. The protocol is that of cs336.distributed.bench.FsdpBenchmark:
-memory of the second step (GPUs only); loss and gradient norm of the first three steps, from the same parameters and batches as there;
-then steps back to back, where each value is that of the slowest rank. AdamW is PyTorch's fused version. `gradients` is 0: the backward
-pass contains it.
+of them. With several --loss-chunks the loss is computed in chunks, which are recomputed, too. The protocol is
+that of cs336.distributed.bench.FsdpBenchmark: memory of the second step (GPUs only); loss and gradient norm of the first three
+steps, from the same parameters and batches as there; then steps back to back, where each value is that of the slowest rank. AdamW
+is PyTorch's fused version. `gradients` is 0: the backward pass contains it.
 
 `hsdp` shards within each of --replicas groups of consecutive ranks and replicates across the groups, with a device mesh of replicas ×
 shards. NCCL treats each group as a node of its own, in all modes of the run, as with --emulate-nodes of `cs336 fsdp`.

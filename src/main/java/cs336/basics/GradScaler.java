@@ -110,10 +110,7 @@ public final class GradScaler implements AutoCloseable {
      * @throws IllegalArgumentException if the loss is not floating-point
      */
     public Tensor scale(Tensor loss) {
-        Tensors.requireDefined("loss", loss);
-        if (!loss.is_floating_point()) {
-            throw new IllegalArgumentException("loss must be floating-point, not " + DType.of(loss));
-        }
+        Tensors.requireFloating("loss", loss);
         return enabled() ? loss.mul(scale) : loss;
     }
 

@@ -15,9 +15,8 @@ public record GradScalerSettings(double initialScale, double growthFactor, doubl
 
     /** @throws IllegalArgumentException if a value is out of range */
     public GradScalerSettings {
-        boolean isPositive = (float) initialScale > 0; // as the device stores it
         require(
-                isPositive && initialScale <= Float.MAX_VALUE,
+                (float) initialScale > 0 && initialScale <= Float.MAX_VALUE,
                 "initialScale",
                 "above 0 and finite in fp32",
                 initialScale);

@@ -19,8 +19,9 @@ import java.util.stream.Stream;
  *   <caption>Policies</caption>
  *   <tr><th>policy</th><th>activations at the peak</th><th>forward passes of a block that are recomputed</th></tr>
  *   <tr><td>{@link #everything}</td><td>N blocks</td><td>0</td></tr>
- *   <tr><td>{@link #elementwise elementwise(k)}</td><td>N blocks without the results of normalizations and activation functions, the first k also without the rest of their feed-forward layers</td>
- *       <td>0 (only these functions)</td></tr>
+ *   <tr><td>{@link #elementwise elementwise(k)}</td><td>N blocks without the results of normalizations and
+ *       activation functions, the first k also without the rest of their feed-forward layers</td>
+ *       <td>0 (only these functions, and k feed-forward layers)</td></tr>
  *   <tr><td>{@link #offloading offloading(k)}</td><td>as {@code elementwise(0)}, the first k blocks without their
  *       feed-forward layers</td><td>0 (only these functions)</td></tr>
  *   <tr><td>{@link #allButFeedForward}</td><td>N blocks, all but one of them without their feed-forward layers</td>

@@ -65,13 +65,13 @@ public final class CheckpointFolder implements AutoCloseable {
         Files.createDirectories(folder);
         Path real = folder.toRealPath();
         if (!OPEN.add(real)) {
-            throw new IOException(folder + " is in use by another training run");
+            throw inUse(folder);
         }
         FileChannel lock = null;
         try {
             lock = FileChannel.open(folder.resolve(".lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
             if (lock.tryLock() == null) {
-                throw new IOException(folder + " is in use by another training run");
+                throw inUse(folder);
             }
             try (var unfinished = Files.newDirectoryStream(folder, "step-*.part")) {
                 for (Path file : unfinished) {
@@ -86,6 +86,10 @@ public final class CheckpointFolder implements AutoCloseable {
             OPEN.remove(real);
             throw e;
         }
+    }
+
+    private static IOException inUse(Path folder) {
+        return new IOException(folder + " is in use by another training run");
     }
 
     /** Returns the number of trained steps of the last checkpoint in a folder; −1 if there is none. */

@@ -141,6 +141,11 @@ final class Notebook {
 
     /** Returns the file name without extension. */
     String name() {
+        return name(file);
+    }
+
+    /** Returns the name of a notebook file without extension. */
+    static String name(Path file) {
         return file.getFileName().toString().replaceFirst("\\.ipynb$", "");
     }
 
@@ -252,25 +257,20 @@ final class Notebook {
             return json.has("execution_count") && !json.get("execution_count").isJsonNull();
         }
 
-        /** Returns the message of the error among the outputs; null if there is none. */
-        String error() {
-            for (JsonElement output : outputs()) {
-                if (output.getAsJsonObject().get("output_type").getAsString().equals("error")) {
-                    return output.getAsJsonObject().get("evalue").getAsString();
+        /** Returns the failure that the outputs show; null if there is none or the cell may fail. */
+        NotebookEvent.Failure failure() {
+            if (mayFail()) {
+                return null;
+            }
+            for (JsonElement each : outputs()) {
+                JsonObject output = each.getAsJsonObject();
+                if (output.get("output_type").getAsString().equals("error")) {
+                    List<String> report = new ArrayList<>();
+                    output.getAsJsonArray("traceback").forEach(line -> report.add(line.getAsString()));
+                    return new NotebookEvent.Failure(0, output.get("evalue").getAsString(), report);
                 }
             }
             return null;
-        }
-
-        /** Returns the traceback of the error among the outputs; an empty list if there is none. */
-        List<String> errorReport() {
-            List<String> lines = new ArrayList<>();
-            for (JsonElement output : outputs()) {
-                if (output.getAsJsonObject().get("traceback") instanceof JsonArray traceback) {
-                    traceback.forEach(line -> lines.add(line.getAsString()));
-                }
-            }
-            return lines;
         }
 
         /** Replaces the execution count and the outputs. */

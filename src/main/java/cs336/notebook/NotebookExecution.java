@@ -27,6 +27,7 @@ final class NotebookExecution {
     private final Duration timeLimit;
     private final boolean goesOn;
     private final RecordedOutputs outputs = new RecordedOutputs();
+    private final List<NotebookFailure> failures = new ArrayList<>();
     private int running = -1;
     private int done;
     private boolean finished;
@@ -63,7 +64,8 @@ final class NotebookExecution {
         while (!finished) {
             String line = process.answer(Duration.ofNanos(Math.max(1, limit - System.nanoTime())));
             if (line == null) {
-                throw withEarlier(processEnded());
+                failures.add(processEnded());
+                throw firstFailure();
             }
             NotebookEvent event = NotebookEvent.parse(line);
             switch (event.kind()) {
@@ -76,8 +78,14 @@ final class NotebookExecution {
                 case ENDED -> {
                     store();
                     limit = after(PROCESS_LIMIT);
+                    NotebookEvent.Failure failure = event.failure() != null
+                            ? event.failure()
+                            : cells.get(running).failure();
+                    if (failure != null) {
+                        failures.add(failure(running, failure));
+                    }
                     if (event.failure() != null) {
-                        throw withEarlier(failure(running, event.failure()));
+                        throw firstFailure();
                     }
                     done = running + 1;
                     running = -1;
@@ -86,43 +94,17 @@ final class NotebookExecution {
             }
         }
         process.answer(EXIT_LIMIT); // the exit runs shutdown hooks of cells
-        requireNoFailure(cells.size());
+        if (!failures.isEmpty()) {
+            throw firstFailure();
+        }
         return cells.size();
     }
 
-    /**
-     * Returns the first failure of a cell, with the others as suppressed exceptions; the last one ended the execution.
-     */
-    private NotebookFailure withEarlier(NotebookFailure last) {
-        if (goesOn) {
-            try {
-                requireNoFailure(done);
-            } catch (NotebookFailure first) {
-                first.addSuppressed(last);
-                return first;
-            }
-        }
-        return last;
-    }
-
-    /** Checks the results of the first cells. */
-    private void requireNoFailure(int number) throws NotebookFailure {
-        NotebookFailure first = null;
-        for (int i = 0; i < number; i++) {
-            String error = cells.get(i).mayFail() ? null : cells.get(i).error();
-            if (error != null) {
-                NotebookFailure failure = failure(
-                        i, new NotebookEvent.Failure(0, error, cells.get(i).errorReport()));
-                if (first == null) {
-                    first = failure;
-                } else {
-                    first.addSuppressed(failure);
-                }
-            }
-        }
-        if (first != null) {
-            throw first;
-        }
+    /** Returns the first failure, with the others as suppressed exceptions. */
+    private NotebookFailure firstFailure() {
+        NotebookFailure first = failures.get(0);
+        failures.stream().skip(1).forEach(first::addSuppressed);
+        return first;
     }
 
     private static long after(Duration duration) {

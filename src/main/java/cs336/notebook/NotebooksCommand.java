@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Option;
@@ -178,23 +179,22 @@ public final class NotebooksCommand extends LabCommand {
         return files;
     }
 
-    /** Returns the notebook with this name, or the only one whose name begins with it; null if there is none. */
-    private static Path inFolder(String name, List<Path> all) {
+    /** Returns the notebook with this name; if there is none, the notebooks whose names begin with it. */
+    private static List<Path> inFolder(String name, List<Path> all) {
         String wanted = name.replaceFirst("\\.ipynb$", "");
         List<Path> beginning = new ArrayList<>();
         for (Path file : all) {
-            String known = file.getFileName().toString().replaceFirst("\\.ipynb$", "");
-            if (known.equals(wanted)) {
-                return file;
+            if (Notebook.name(file).equals(wanted)) {
+                return List.of(file);
             }
-            if (known.startsWith(wanted)) {
+            if (!wanted.isEmpty() && Notebook.name(file).startsWith(wanted)) {
                 beginning.add(file);
             }
         }
-        return beginning.size() == 1 && !wanted.isEmpty() ? beginning.get(0) : null;
+        return beginning;
     }
 
-    private static String unknown(String name, List<Path> all) {
+    private static String unknown(String name, List<Path> beginning, List<Path> all) {
         if (Files.isDirectory(Path.of(name))) {
             return name + " is a folder; name its notebooks, as in "
                     + Path.of(name).resolve("*.ipynb");
@@ -202,14 +202,13 @@ public final class NotebooksCommand extends LabCommand {
         if (name.endsWith(".ipynb")) {
             return "there is no file " + name;
         }
-        List<String> known = all.stream()
-                .map(path -> path.getFileName().toString().replaceFirst("\\.ipynb$", ""))
-                .toList();
-        List<String> beginning =
-                known.stream().filter(each -> each.startsWith(name)).toList();
-        return beginning.size() > 1
-                ? "notebook '" + name + "' is ambiguous: " + String.join(", ", beginning)
-                : "notebook '" + name + "' is unknown; known: " + (known.isEmpty() ? "none" : String.join(", ", known));
+        return beginning.isEmpty()
+                ? "notebook '" + name + "' is unknown; known: " + (all.isEmpty() ? "none" : listed(all))
+                : "notebook '" + name + "' is ambiguous: " + listed(beginning);
+    }
+
+    private static String listed(List<Path> files) {
+        return files.stream().map(Notebook::name).collect(Collectors.joining(", "));
     }
 
     private List<Path> files() throws IOException {
@@ -223,11 +222,15 @@ public final class NotebooksCommand extends LabCommand {
         List<Path> files = new ArrayList<>();
         for (String name : names) {
             Path file = Path.of(name);
-            Path inFolder = inFolder(name, all);
-            if (!Files.isRegularFile(file) && inFolder == null) {
-                throw new IllegalArgumentException(unknown(name, all));
+            if (Files.isRegularFile(file)) {
+                files.add(file);
+                continue;
             }
-            files.add(Files.isRegularFile(file) ? file : inFolder);
+            List<Path> inFolder = inFolder(name, all);
+            if (inFolder.size() != 1) {
+                throw new IllegalArgumentException(unknown(name, inFolder, all));
+            }
+            files.addAll(inFolder);
         }
         return files.stream().distinct().toList();
     }

@@ -1,9 +1,6 @@
 package cs336.torch;
 
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.bytedeco.pytorch.DeviceOptional;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -19,9 +16,6 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * @param index the index of the CUDA device; 0 for the CPU
  */
 public record Device(DeviceKind kind, int index) {
-    private static final Path DRIVER = Path.of("/proc/driver/nvidia/version");
-    private static final AtomicBoolean WARNED = new AtomicBoolean();
-
     static {
         Torch.load();
     }
@@ -43,10 +37,7 @@ public record Device(DeviceKind kind, int index) {
         if (cudaCount() > 0) {
             return cuda(0);
         }
-        if (GpuBuild.extension().isEmpty() && Files.exists(DRIVER) && WARNED.compareAndSet(false, true)) {
-            System.err.println(
-                    "This machine has an NVIDIA driver, but the CPU is used: " + GpuBuild.unavailableReason());
-        }
+        GpuBuild.warnIfUnused();
         return cpu();
     }
 

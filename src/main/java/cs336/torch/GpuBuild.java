@@ -2,7 +2,10 @@ package cs336.torch;
 
 import com.sun.jna.Function;
 import com.sun.jna.NativeLibrary;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.bytedeco.javacpp.Loader;
 
 /**
@@ -12,6 +15,8 @@ import org.bytedeco.javacpp.Loader;
  */
 final class GpuBuild {
     private static final String EXTENSION = "org.bytedeco.javacpp.platform.extension";
+    private static final Path DRIVER = Path.of("/proc/driver/nvidia/version");
+    private static final AtomicBoolean WARNED = new AtomicBoolean();
     private static final List<String> REQUIRED_LIBRARIES =
             List.of("libcublas.so.13", "libcublasLt.so.13", "libcusparse.so.12", "libcudnn.so.9", "libnccl.so.2");
 
@@ -35,7 +40,7 @@ final class GpuBuild {
         if (!isOnClassPath()) {
             return "libtorch on the class path is the CPU build (" + Loader.getPlatform()
                     + "). The GPU build is added if an"
-                    + " NVIDIA driver is loaded (/proc/driver/nvidia/version): delete target/cs336.jar and build again"
+                    + " NVIDIA driver is loaded (" + DRIVER + "): delete target/cs336.jar and build again"
                     + " on a machine with the driver, or after 'export CS336_MAVEN_OPTIONS=-Pgpu'.";
         }
         List<String> missing = missingLibraries();
@@ -44,6 +49,13 @@ final class GpuBuild {
                     + ". Install CUDA 13 with cuDNN 9 and NCCL 2, and add their folders to LD_LIBRARY_PATH.";
         }
         return "the property " + EXTENSION + " is '" + extension() + "' and must be '-gpu'.";
+    }
+
+    /** On a machine with an NVIDIA driver, prints once why the CPU build is used. */
+    static void warnIfUnused() {
+        if (extension().isEmpty() && Files.exists(DRIVER) && WARNED.compareAndSet(false, true)) {
+            System.err.println("This machine has an NVIDIA driver, but the CPU is used: " + unavailableReason());
+        }
     }
 
     private static boolean isOnClassPath() {

@@ -171,12 +171,17 @@ class OverlapTest {
         assertEquals(100.0 * 100 / 1200, table.doubleColumn("idle (%)").get(0), 1e-12);
     }
 
-    @Test
-    void aStepWithoutGpuWorkHasNoRow() throws IOException {
-        Trace trace = new TraceText()
+    /** Returns the start of a trace: step 0, which ends at 10 on the host and at 100 on the GPU. */
+    private static TraceText firstStep() {
+        return new TraceText()
                 .range(MAIN, "ProfilerStep#0", 0, 10)
                 .launch(MAIN, 1, 2, 1)
-                .kernel(7, "gemm", 2, 100, 1)
+                .kernel(7, "gemm", 2, 100, 1);
+    }
+
+    @Test
+    void aStepWithoutGpuWorkHasNoRow() throws IOException {
+        Trace trace = firstStep()
                 .range(MAIN, "ProfilerStep#1", 200, 300)
                 .op(MAIN, "aten::ones", 210, 220)
                 .read();
@@ -215,10 +220,7 @@ class OverlapTest {
     /** The host is a step ahead: the gather of step 1 overlaps with the kernel of step 0. */
     @Test
     void kernelsOfTheStepBeforeAreComputation() throws IOException {
-        Trace trace = new TraceText()
-                .range(MAIN, "ProfilerStep#0", 0, 10)
-                .launch(MAIN, 1, 2, 1)
-                .kernel(7, "gemm", 2, 100, 1)
+        Trace trace = firstStep()
                 .range(MAIN, "ProfilerStep#1", 10, 20)
                 .launch(MAIN, 11, 12, 2)
                 .kernel(7, "gemm", 100, 200, 2)

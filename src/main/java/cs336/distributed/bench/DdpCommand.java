@@ -131,12 +131,7 @@ public final class DdpCommand extends LabCommand {
     @Mixin
     private final ResumeOptions checkpoints = new ResumeOptions();
 
-    @Option(
-            names = "--trace",
-            paramLabel = "<folder>",
-            description =
-                    "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
-                            + " models, in a folder for each")
+    @Option(names = "--trace", paramLabel = "<folder>", description = StepTraces.OPTION_DESCRIPTION)
     private Path traces;
 
     @Option(

@@ -75,12 +75,7 @@ public final class FsdpCommand extends LabCommand {
     @Mixin
     private final StepMemoryOptions memory = new StepMemoryOptions();
 
-    @Option(
-            names = "--trace",
-            paramLabel = "<folder>",
-            description =
-                    "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
-                            + " models, in a folder for each")
+    @Option(names = "--trace", paramLabel = "<folder>", description = StepTraces.OPTION_DESCRIPTION)
     private Path traces;
 
     @Option(

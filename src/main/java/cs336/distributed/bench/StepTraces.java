@@ -33,6 +33,11 @@ import java.util.stream.IntStream;
  * kernel.
  */
 final class StepTraces {
+    /** What the option {@code --trace} does. */
+    static final String OPTION_DESCRIPTION =
+            "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
+                    + " models, in a folder for each";
+
     private static final int STEPS = 3;
 
     private final ProcessGroup group;
