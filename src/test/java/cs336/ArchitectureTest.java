@@ -62,12 +62,15 @@ class ArchitectureTest {
         direct.put("kernels.runtime", List.of("bench"));
         direct.put("kernels.norms", List.of("kernels.runtime"));
         direct.put("kernels.attention", List.of("kernels.runtime", "scaling"));
+        direct.put("kernels.gemm", List.of("kernels.runtime"));
         direct.put("kernels.loss", List.of("kernels.runtime"));
         direct.put("kernels.optimizer", List.of("kernels.runtime"));
-        direct.put("kernels", List.of("kernels.norms", "kernels.attention", "kernels.loss", "kernels.optimizer"));
+        direct.put(
+                "kernels",
+                List.of("kernels.norms", "kernels.attention", "kernels.gemm", "kernels.loss", "kernels.optimizer"));
         direct.put("compile.program", List.of("kernels.runtime"));
         direct.put("compile.trace", List.of("compile.program"));
-        direct.put("compile.fuse", List.of("compile.trace"));
+        direct.put("compile.fuse", List.of("compile.trace", "kernels.gemm"));
         direct.put("profile", List.of("numbers"));
         direct.put("profile.memory", List.of("profile", "scaling"));
         direct.put("distributed.collectives", List.of("bench"));

@@ -7,7 +7,7 @@
  * {@link cs336.kernels.attention.FlashVariant}. Each function has a reference in tensor operations, which also runs
  * without CUDA; {@link cs336.kernels.runtime.KernelLog} records whether the kernel or the reference ran.
  *
- * <p>May use {@code kernels.norms}, {@code kernels.attention}, {@code kernels.loss} and {@code kernels.optimizer}, and
- * the packages that they may use.
+ * <p>May use {@code kernels.norms}, {@code kernels.attention}, {@code kernels.gemm}, {@code kernels.loss} and
+ * {@code kernels.optimizer}, and the packages that they may use.
  */
 package cs336.kernels;

@@ -12,6 +12,7 @@ import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
+import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.WeightedSum;
@@ -241,6 +242,16 @@ class AllKernelsCompileTest {
                     MultiTensorAdamW.defines(vector),
                     MultiTensorAdamW.THREADS,
                     0));
+        }
+        for (boolean aByRows : new boolean[] {false, true}) {
+            for (boolean bByRows : new boolean[] {false, true}) {
+                variants.add(new KernelVariant(
+                        Tf32x3Gemm.FILE,
+                        Tf32x3Gemm.KERNEL,
+                        Tf32x3Gemm.defines(aByRows, bByRows),
+                        Tf32x3Gemm.THREADS,
+                        Tf32x3Gemm.sharedBytes(aByRows, bByRows)));
+            }
         }
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
             for (int vector : new int[] {1, 8}) {

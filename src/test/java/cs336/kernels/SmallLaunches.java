@@ -9,6 +9,7 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.FusedRmsNorm;
 import cs336.kernels.norms.WeightedSum;
@@ -70,6 +71,8 @@ public final class SmallLaunches {
             SmallLaunches::hopperAttention,
             "adamw",
             SmallLaunches::adamW,
+            "gemm",
+            SmallLaunches::gemm,
             "loss",
             SmallLaunches::loss,
             "generated",
@@ -190,6 +193,20 @@ public final class SmallLaunches {
             for (int step = 0; step < 2; step++) {
                 parameters.values().forEach(p -> p.mutable_grad().put(torch.randn_like(p)));
                 optimizer.step();
+            }
+        }
+    }
+
+    private void gemm() {
+        for (boolean aByRows : new boolean[] {false, true}) {
+            for (boolean bByRows : new boolean[] {false, true}) {
+                Tensor a = aByRows
+                        ? random(DType.FLOAT32, 132, 100)
+                        : random(DType.FLOAT32, 100, 132).t();
+                Tensor b = bByRows
+                        ? random(DType.FLOAT32, 100, 260)
+                        : random(DType.FLOAT32, 260, 100).t();
+                new Tf32x3Gemm().compute(a, b);
             }
         }
     }

@@ -29,7 +29,7 @@ public final class FusionPasses {
 
     /** Returns a prepared program whose pointwise operations and reductions are generated kernels. */
     static Program fusePrepared(Program prepared, Device device) {
-        return Simplification.withoutDeadOperations(Fusion.of(prepared, device));
+        return Fp32Gemms.of(Simplification.withoutDeadOperations(Fusion.of(prepared, device)), device);
     }
 
     /** Returns a program whose pointwise operations and reductions are generated kernels. */

@@ -136,7 +136,8 @@ final class GemmMerging {
 
     // ---- sets of matrix multiplications
 
-    private static boolean isGemm(Operation operation) {
+    /** Returns whether an operation is a matrix multiplication. */
+    static boolean isGemm(Operation operation) {
         return operation.operator().toString().equals("mm");
     }
 

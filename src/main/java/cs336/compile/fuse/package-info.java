@@ -4,9 +4,9 @@
  * <p>Read in the order of the passes: {@link cs336.compile.fuse.FusionPasses} lists them, {@code AttentionFusion}
  * replaces plain attention, {@code Lowering} rewrites operators as pointwise operations and reductions,
  * {@code Simplification} removes unnecessary operations, {@code GemmMerging} runs matrix multiplications with a common
- * operand as one, {@code Fusion} forms groups of operations, and {@code KernelEmitter} writes the CUDA source of a
- * group.
+ * operand as one, {@code Fusion} forms groups of operations, {@code KernelEmitter} writes the CUDA source of a group,
+ * and {@code Fp32Gemms} moves fp32 matrix multiplications to tensor cores.
  *
- * <p>May use {@code compile.trace}, and the packages that it may use.
+ * <p>May use {@code compile.trace} and {@code kernels.gemm}, and the packages that they may use.
  */
 package cs336.compile.fuse;

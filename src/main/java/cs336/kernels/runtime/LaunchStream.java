@@ -27,6 +27,11 @@ public final class LaunchStream implements AutoCloseable {
         return new LaunchStream(device);
     }
 
+    /** Returns a number that no other stream of the GPU has; 0 for the default stream. */
+    public long id() {
+        return stream.address();
+    }
+
     CUstream_st stream() {
         return stream;
     }

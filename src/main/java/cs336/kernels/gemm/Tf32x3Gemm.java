@@ -1,0 +1,199 @@
+package cs336.kernels.gemm;
+
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
+import cs336.kernels.runtime.Kernel;
+import cs336.kernels.runtime.KernelModule;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.LaunchStream;
+import cs336.torch.CudaGraph;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.JavaOperator;
+import cs336.torch.MemoryScope;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * The fp32 matrix multiplication A · B on tensor cores, by {@code kernels/gemm_tf32x3.cu}. Each operand is split into a
+ * sum of two TF32 numbers, with three TF32 multiplications: as accurate as fp32, and bitwise reproducible. Operands
+ * that are infinite or above 3.4e38 give NaN.
+ *
+ * <p>A and B are stored row by row or column by column, with or without gaps between the rows or columns.
+ *
+ * <p>Like cuBLAS, it keeps a workspace of 9 MB per stream. So two CUDA graphs that contain it must not run at the same
+ * time, as they are recorded on the same stream.
+ */
+public record Tf32x3Gemm() implements JavaOperator {
+    public static final String FILE = "gemm_tf32x3.cu";
+    public static final String KERNEL = "gemm_tf32x3";
+    public static final int THREADS = 256;
+
+    /** Elements per access of 16 bytes. */
+    public static final int VECTOR = 4;
+
+    private static final int TILE = 128; // rows and columns that a block computes
+    private static final int STAGE_DEPTH = 32;
+    private static final int STAGES = 3; // in shared memory
+
+    /** Stages per multiprocessor from which the kernel was faster than cuBLAS on an H200. */
+    private static final int LEAST_STAGES = 10;
+
+    /** The fraction of the elements of all tiles that must be elements of the result; measured from 0.96 on. */
+    private static final double LEAST_FILLED = 0.9;
+
+    private static final KernelSource SOURCE = KernelSource.named(FILE);
+    private static final Map<GemmVariant, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final Map<StreamKey, Workspace> WORKSPACES = new ConcurrentHashMap<>();
+
+    private record GemmVariant(boolean aByRows, boolean bByRows, Device device) {}
+
+    private record StreamKey(Device device, long stream) {}
+
+    /** A flag and a tile of partial sums per block. */
+    private record Workspace(Tensor flags, Tensor partial) {
+        static Workspace allocate(Gpu gpu) {
+            if (CudaGraph.captureInProgress() != 0) {
+                throw new IllegalStateException(
+                        "the first matrix multiplication on a stream cannot be recorded: run the work once before");
+            }
+            try (var scope = MemoryScope.open()) {
+                int blocks = gpu.multiprocessors();
+                Tensor flags = torch.zeros(new long[] {blocks}, gpu.device().options(DType.INT32));
+                return new Workspace(MemoryScope.keep(flags), MemoryScope.keep(gpu.empty(blocks, TILE, TILE)));
+            }
+        }
+    }
+
+    /** Returns the macros to compile the kernel with. */
+    public static Map<String, Object> defines(boolean aByRows, boolean bByRows) {
+        return Map.of("A_BY_ROWS", aByRows ? 1 : 0, "B_BY_ROWS", bByRows ? 1 : 0);
+    }
+
+    /** Returns the dynamic shared memory of a block. */
+    public static int sharedBytes(boolean aByRows, boolean bByRows) {
+        int along = TILE * (STAGE_DEPTH + 4);
+        int across = STAGE_DEPTH * (TILE + 8);
+        return STAGES * ((aByRows ? along : across) + (bByRows ? across : along)) * DType.FLOAT32.bytes();
+    }
+
+    /**
+     * Returns whether the kernel is faster than cuBLAS on this GPU for large matrices: it was measured on sm_90. sm_80
+     * has the same ratio of TF32 to fp32 throughput; other GPUs have a smaller one.
+     */
+    public static boolean isFasterOn(Gpu gpu) {
+        return gpu.architecture().minor() == 0
+                && (gpu.architecture().major() == 8 || gpu.architecture().major() == 9)
+                && gpu.blockSharedBytes() >= sharedBytes(true, false);
+    }
+
+    /**
+     * Returns whether matrices of this size are large enough for the kernel to be faster than cuBLAS.
+     *
+     * @param rows rows of A
+     * @param columns columns of B
+     * @param depth columns of A
+     */
+    public static boolean isFasterFor(long rows, long columns, long depth, int multiprocessors) {
+        long tiles = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
+        long stages = tiles * ((depth + STAGE_DEPTH - 1) / STAGE_DEPTH);
+        return stages >= (long) LEAST_STAGES * multiprocessors
+                && stages <= Integer.MAX_VALUE
+                && rows * columns >= LEAST_FILLED * tiles * TILE * TILE;
+    }
+
+    /**
+     * Returns whether the kernel supports an operand with these sizes and strides.
+     *
+     * @param shape rows and columns
+     * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
+     */
+    public static boolean supports(long[] shape, long[] strides, long offset) {
+        int lines = strides[1] == 1 ? 0 : 1; // the dimension from one line of contiguous elements to the next
+        return strides[1 - lines] == 1
+                && strides[lines] >= shape[1 - lines]
+                && strides[lines] % VECTOR == 0
+                && strides[lines] <= Integer.MAX_VALUE
+                && shape[1 - lines] % VECTOR == 0
+                && offset % VECTOR == 0;
+    }
+
+    @Override
+    public String name() {
+        return KERNEL;
+    }
+
+    /**
+     * Multiplies two matrices. On the CPU, tensor operators compute the same up to the order of additions.
+     *
+     * @param inputs A [M, K] and B [K, N], fp32; N is a multiple of 4, and {@link #supports} both
+     * @return the product [M, N], contiguous
+     */
+    @Override
+    public Tensor[] compute(Tensor... inputs) {
+        try (var scope = MemoryScope.open()) {
+            Tensor product = inputs[0].is_cuda()
+                    ? onGpu(aligned(inputs[0]), aligned(inputs[1]))
+                    : withTensorOperators(inputs[0], inputs[1]);
+            return new Tensor[] {scope.escape(product)};
+        }
+    }
+
+    /** Returns the tensor or, if its first element is not 16-byte aligned, a copy. */
+    private static Tensor aligned(Tensor x) {
+        return x.data_ptr().address() % (VECTOR * DType.FLOAT32.bytes()) == 0 ? x : x.clone();
+    }
+
+    private static Tensor onGpu(Tensor a, Tensor b) {
+        Gpu gpu = Gpu.of(a);
+        int rows = Math.toIntExact(a.size(0));
+        int columns = Math.toIntExact(b.size(1));
+        int depth = Math.toIntExact(a.size(1));
+        boolean aByRows = a.stride(1) == 1;
+        boolean bByRows = b.stride(1) == 1;
+        int tiles = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
+        int stages = Math.multiplyExact(tiles, (depth + STAGE_DEPTH - 1) / STAGE_DEPTH);
+        Kernel kernel = KERNELS.computeIfAbsent(
+                new GemmVariant(aByRows, bByRows, gpu.device()),
+                key -> KernelModule.load(SOURCE, defines(key.aByRows, key.bByRows), key.device)
+                        .kernel(KERNEL));
+        Tensor c = gpu.empty(rows, columns);
+        try (var stream = LaunchStream.of(gpu.device())) {
+            Workspace workspace = WORKSPACES.computeIfAbsent(
+                    new StreamKey(gpu.device(), stream.id()), key -> Workspace.allocate(gpu));
+            kernel.launch(
+                    stream,
+                    new GridDim(Math.min(stages, gpu.multiprocessors())),
+                    new BlockDim(THREADS),
+                    sharedBytes(aByRows, bByRows),
+                    a,
+                    b,
+                    c,
+                    workspace.flags,
+                    workspace.partial,
+                    rows,
+                    columns,
+                    depth,
+                    (int) a.stride(aByRows ? 0 : 1),
+                    (int) b.stride(bByRows ? 0 : 1));
+        }
+        return c;
+    }
+
+    private static Tensor withTensorOperators(Tensor a, Tensor b) {
+        Tensor aHigh = toTf32(a);
+        Tensor bHigh = toTf32(b);
+        Tensor small = aHigh.mm(b.sub(bHigh)).add(a.sub(aHigh).mm(bHigh));
+        return small.add(aHigh.mm(bHigh));
+    }
+
+    /** Rounds to 11 significant bits. */
+    private static Tensor toTf32(Tensor x) {
+        Tensor bits = x.contiguous().view(DType.INT32.scalarType()).add(new Scalar(1 << 12));
+        return bits.bitwise_and(new Scalar(-1 << 13)).view(DType.FLOAT32.scalarType());
+    }
+}

@@ -1,0 +1,71 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Program;
+import cs336.compile.trace.Recorder;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.ScopedTest;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+class Fp32GemmsTest extends ScopedTest {
+    private static Tensor random(DType type, long... shape) {
+        return torch.randn(shape, Device.cpu().options(type));
+    }
+
+    private static long replaced(Program program) {
+        return program.operations().stream()
+                .filter(operation -> operation.operator().toString().equals("gemm_tf32x3"))
+                .count();
+    }
+
+    /** Records x · wᵀ and its gradients, and replaces what is large for one multiprocessor. */
+    private static Program ofLinear(Tensor x, Tensor w, Tensor g) {
+        Program recorded = Recorder.record(
+                in -> new Tensor[] {
+                    in[0].mm(in[1].t()), in[2].mm(in[1]), in[2].t().mm(in[0])
+                },
+                x,
+                w,
+                g);
+        return Fp32Gemms.of(FusionPasses.prepare(recorded, Device.cpu()), 1);
+    }
+
+    @Test
+    void largeMultiplicationsAreReplacedAndComputeTheSame() {
+        Tensor[] inputs = {
+            random(DType.FLOAT32, 128, 384), random(DType.FLOAT32, 256, 384), random(DType.FLOAT32, 128, 256)
+        };
+        Program program = ofLinear(inputs[0], inputs[1], inputs[2]);
+        assertEquals(3, replaced(program), program.toString());
+        Tensor[] found = new Interpreter(program).run(inputs);
+        Tensor[] expected = {
+            inputs[0].mm(inputs[1].t()), inputs[2].mm(inputs[1]), inputs[2].t().mm(inputs[0])
+        };
+        for (int i = 0; i < expected.length; i++) {
+            assertTrue(torch.allclose(expected[i], found[i], 1e-4, 1e-4, false), "output " + i);
+        }
+    }
+
+    @Test
+    void otherDtypesSmallMatricesAndUnalignedRowsAreLeftToCublas() {
+        DType bf16 = DType.BFLOAT16;
+        assertEquals(0, replaced(ofLinear(random(bf16, 128, 384), random(bf16, 256, 384), random(bf16, 128, 256))));
+        DType fp32 = DType.FLOAT32;
+        assertEquals(0, replaced(ofLinear(random(fp32, 128, 64), random(fp32, 128, 64), random(fp32, 128, 128))));
+        assertEquals(0, replaced(ofLinear(random(fp32, 128, 382), random(fp32, 256, 382), random(fp32, 128, 256))));
+    }
+
+    @Test
+    void programsForTheCpuStayAsTheyAre() {
+        Program program = FusionPasses.prepare(
+                Recorder.record(in -> new Tensor[] {in[0].mm(in[0])}, random(DType.FLOAT32, 512, 512)), Device.cpu());
+        assertSame(program, Fp32Gemms.of(program, Device.cpu()));
+    }
+}
