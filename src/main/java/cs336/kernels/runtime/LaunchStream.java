@@ -13,7 +13,7 @@ import org.bytedeco.pytorch.global.torch_cuda;
  */
 public final class LaunchStream implements AutoCloseable {
     private final CUDAStream current;
-    private final CUstream_st stream;
+    private final CUstream_st stream; // null for the default stream
     private final CUctx_st popped = new CUctx_st();
 
     private LaunchStream(Device device) {
@@ -29,7 +29,7 @@ public final class LaunchStream implements AutoCloseable {
 
     /** Returns a number that no other stream of the GPU has; 0 for the default stream. */
     public long id() {
-        return stream.address();
+        return stream == null ? 0 : stream.address();
     }
 
     CUstream_st stream() {
