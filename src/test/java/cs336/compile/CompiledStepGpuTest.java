@@ -11,6 +11,7 @@ import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
 import cs336.compile.TrainingRuns.Loop;
+import cs336.kernels.runtime.KernelLog;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Collections;
@@ -79,6 +80,29 @@ class CompiledStepGpuTest {
         double[] fused = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.FUSED, contexts)
                 .losses();
         assertArrayEquals(plain, fused, bound);
+    }
+
+    /** Matrix multiplications are large enough for {@code gemm_tf32x3}. */
+    @Test
+    void lossesOfAWideModelInFp32AgreeWithThePlainLoop() {
+        TransformerConfig config = TransformerConfig.builder()
+                .edition(ModelEdition.SPRING_2025)
+                .vocabSize(1_000)
+                .contextLength(512)
+                .dModel(1_024)
+                .numLayers(2)
+                .numHeads(16)
+                .dFf(4_096)
+                .build();
+        List<Integer> contexts = Collections.nCopies(30, 512);
+        double[] plain = TrainingRuns.train(config, Device.cuda(0), Precision.FP32, 0.5, Loop.PLAIN, contexts)
+                .losses();
+        try (var log = KernelLog.open()) {
+            double[] fused = TrainingRuns.train(config, Device.cuda(0), Precision.FP32, 0.5, Loop.FUSED, contexts)
+                    .losses();
+            assertTrue(log.entries().stream().anyMatch(entry -> entry.name().equals("gemm_tf32x3")), "kernels: " + log);
+            assertArrayEquals(plain, fused, 1e-4);
+        }
     }
 
     @ParameterizedTest

@@ -25,8 +25,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>A and B are stored row by row or column by column, with or without gaps between the rows or columns.
  *
- * <p>Like cuBLAS, it keeps a workspace of 9 MB per stream. So two CUDA graphs that contain it must not run at the same
- * time, as they are recorded on the same stream.
+ * <p>Like cuBLAS, it keeps a workspace of 9 MB per stream. CUDA graphs are recorded on the same stream, so two of them
+ * must not run at the same time.
  */
 public record Tf32x3Gemm() implements JavaOperator {
     public static final String FILE = "gemm_tf32x3.cu";
@@ -83,7 +83,7 @@ public record Tf32x3Gemm() implements JavaOperator {
 
     /**
      * Returns whether the kernel is faster than cuBLAS on this GPU for large matrices: it was measured on sm_90. sm_80
-     * has the same ratio of TF32 to fp32 throughput; other GPUs have a smaller one.
+     * has a similar ratio of TF32 to fp32 throughput; most other GPUs have a smaller one.
      */
     public static boolean isFasterOn(Gpu gpu) {
         return gpu.architecture().minor() == 0
