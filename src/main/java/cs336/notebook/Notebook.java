@@ -257,22 +257,6 @@ final class Notebook {
             return json.has("execution_count") && !json.get("execution_count").isJsonNull();
         }
 
-        /** Returns the failure that the outputs show; null if there is none or the cell may fail. */
-        NotebookEvent.Failure failure() {
-            if (mayFail()) {
-                return null;
-            }
-            for (JsonElement each : outputs()) {
-                JsonObject output = each.getAsJsonObject();
-                if (output.get("output_type").getAsString().equals("error")) {
-                    List<String> report = new ArrayList<>();
-                    output.getAsJsonArray("traceback").forEach(line -> report.add(line.getAsString()));
-                    return new NotebookEvent.Failure(0, output.get("evalue").getAsString(), report);
-                }
-            }
-            return null;
-        }
-
         /** Replaces the execution count and the outputs. */
         void setResult(Integer executionCount, JsonArray outputs) {
             json.addProperty("execution_count", executionCount);

@@ -57,9 +57,9 @@ final class NotebookExecution {
      */
     int run() throws NotebookFailure, InterruptedException {
         List<NotebookEvent.CodeCell> sources = cells.stream()
-                .map(cell -> new NotebookEvent.CodeCell(cell.source(), goesOn || cell.mayFail()))
+                .map(cell -> new NotebookEvent.CodeCell(cell.source(), cell.mayFail()))
                 .toList();
-        process.tell(new NotebookEvent.Request(sources, timeLimit.toMillis()).line());
+        process.tell(new NotebookEvent.Request(sources, timeLimit.toMillis(), goesOn).line());
         long limit = System.nanoTime() + PROCESS_LIMIT.toNanos();
         while (!finished) {
             String line = process.answer(Duration.ofNanos(Math.max(1, limit - System.nanoTime())));
@@ -78,14 +78,8 @@ final class NotebookExecution {
                 case ENDED -> {
                     store();
                     limit = after(PROCESS_LIMIT);
-                    NotebookEvent.Failure failure = event.failure() != null
-                            ? event.failure()
-                            : cells.get(running).failure();
-                    if (failure != null) {
-                        failures.add(failure(running, failure));
-                    }
                     if (event.failure() != null) {
-                        throw firstFailure();
+                        failures.add(failure(running, event.failure()));
                     }
                     done = running + 1;
                     running = -1;

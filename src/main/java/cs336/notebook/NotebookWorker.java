@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The main class of the process that executes one notebook. It reads the imports, prepares an evaluator, reads the
- * request, and sends events until all cells have run or one has failed.
+ * request, and sends events until all cells have run or, unless it goes on, one has failed.
  */
 final class NotebookWorker {
     /** The number of times that a cell is interrupted before the process ends. */
@@ -54,8 +54,8 @@ final class NotebookWorker {
             outputs.begin(i);
             NotebookEvent.Failure failure = execute(kernel, request.cells().get(i), i + 1);
             outputs.end(failure);
-            if (failure != null) {
-                return;
+            if (failure != null && !request.goesOn()) {
+                break;
             }
         }
         runner.answer(NotebookEvent.finished().line());
@@ -109,6 +109,7 @@ final class NotebookWorker {
         NotebookEvent.Failure failure = tooSlow(0, " and could not be interrupted", List.of());
         outputs.error("Interrupted", failure.reason(), List.of(failure.reason()));
         outputs.end(failure);
+        runner.answer(NotebookEvent.finished().line());
         runner.end(1);
     }
 

@@ -78,7 +78,7 @@ public final class NotebooksCommand extends LabCommand {
             names = "--keep-going",
             description =
                     "after a cell fails, execute the following cells and notebooks, too; only the following notebooks"
-                            + " if it exceeds the time limit or ends the process. The exit code is 1 then")
+                            + " if it ends the process or cannot be interrupted. The exit code is 1 then")
     private boolean keepGoing;
 
     @Option(

@@ -29,9 +29,12 @@ class MisbehavingCellTest {
     private Path folder;
 
     private void run(int jobs, Duration timeLimit, Path... notebooks) throws Exception {
-        new NotebookRunner(
-                        Imports.GENEROUS, timeLimit, jobs, folder.resolve("out"), new PrintWriter(new StringWriter()))
-                .run(List.of(notebooks));
+        runner(jobs, timeLimit).run(List.of(notebooks));
+    }
+
+    private NotebookRunner runner(int jobs, Duration timeLimit) {
+        return new NotebookRunner(
+                Imports.GENEROUS, timeLimit, jobs, folder.resolve("out"), new PrintWriter(new StringWriter()));
     }
 
     private List<JsonObject> executed(String name) throws Exception {
@@ -134,7 +137,7 @@ class MisbehavingCellTest {
     }
 
     @Test
-    void valueThatCannotBeShownIsEndedAndNamed() throws Exception {
+    void valueThatCannotBeShownIsEndedAndNamedAndTheRunCanGoOn() throws Exception {
         Path endless = new WrittenNotebook()
                 .code(
                         "new Object() {",
@@ -143,11 +146,14 @@ class MisbehavingCellTest {
                         "        while (true) { }",
                         "    }",
                         "}")
+                .code("\"after\"")
                 .save(folder, "endless");
-        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> run(1, Duration.ofSeconds(2), endless));
+        NotebookRunner runner = runner(1, Duration.ofSeconds(2)).goingOn(true);
+        NotebookFailure failure = assertThrows(NotebookFailure.class, () -> runner.run(List.of(endless)));
         // On a busy machine, compiling may take that long.
         assertEquals(
                 "endless, cell [1]: took longer than 2 s", failure.getMessage().replace(", line 1", ""));
+        assertTrue(outputs(executed("endless").get(1)).contains("after"));
     }
 
     @Test

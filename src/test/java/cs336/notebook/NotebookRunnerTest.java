@@ -110,13 +110,15 @@ class NotebookRunnerTest {
                 Imports.GENEROUS, Duration.ofSeconds(60), 1, folder.resolve("out"), new PrintWriter(progress));
         var failure =
                 assertThrows(NotebookFailure.class, () -> runner.goingOn(true).run(List.of(bad, ends, next)));
-        assertTrue(failure.getMessage().startsWith("bad, cell [1]: "), failure.getMessage());
+        assertTrue(failure.getMessage().startsWith("bad, cell [1], line 1: "), failure.getMessage());
         assertEquals(2, failure.getSuppressed().length);
         assertTrue(failure.report().size() > 1, failure.report().toString());
-        assertTrue(failure.getSuppressed()[0].getMessage().startsWith("bad, cell [4]: "), "not cell 3, which may fail");
+        assertTrue(
+                failure.getSuppressed()[0].getMessage().startsWith("bad, cell [4], line 1: "),
+                "not cell 3, which may fail");
         assertTrue(executed(folder, "bad").get(1).toString().contains("checked"));
         Throwable ofEnds = failure.getSuppressed()[1];
-        assertTrue(ofEnds.getMessage().startsWith("ends, cell [1]: "), ofEnds.getMessage());
+        assertTrue(ofEnds.getMessage().startsWith("ends, cell [1], line 1: "), ofEnds.getMessage());
         assertTrue(ofEnds.getSuppressed()[0].getMessage().contains("exit code 7"), "the cell that ended the process");
         assertTrue(executed(folder, "next").get(0).toString().contains("next"));
     }
