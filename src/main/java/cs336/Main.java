@@ -3,6 +3,7 @@ package cs336;
 import cs336.bench.BenchmarkCommand;
 import cs336.bench.LabCommand;
 import cs336.bench.Status;
+import cs336.bench.WholeFile;
 import cs336.compile.CompileCommand;
 import cs336.distributed.bench.AllReduceCommand;
 import cs336.distributed.bench.DdpCommand;
@@ -34,9 +35,7 @@ import cs336.units.HostLoad;
 import cs336.writeup.WriteupCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.FileSystemException;
 import java.nio.file.InvalidPathException;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
@@ -135,10 +134,10 @@ public final class Main extends LabCommand {
                         (error, unused) -> fail(error.getCommandLine(), reason(error), CommandLine.ExitCode.USAGE))
                 .setExecutionExceptionHandler((error, commandLine, parsed) -> {
                     if (error instanceof IOException e) {
-                        return fail(commandLine, reason(e), CommandLine.ExitCode.SOFTWARE);
+                        return fail(commandLine, WholeFile.reason(e), CommandLine.ExitCode.SOFTWARE);
                     }
                     if (error instanceof UncheckedIOException e) {
-                        return fail(commandLine, reason(e.getCause()), CommandLine.ExitCode.SOFTWARE);
+                        return fail(commandLine, WholeFile.reason(e.getCause()), CommandLine.ExitCode.SOFTWARE);
                     }
                     if (error instanceof RankFailure e) {
                         return fail(commandLine, e);
@@ -212,18 +211,6 @@ public final class Main extends LabCommand {
                     + String.join(", ", error.getCommandLine().getSubcommands().keySet());
         }
         return error.getMessage();
-    }
-
-    /**
-     * Returns a message with the kind of error, because the message of a {@link FileSystemException} is often only the
-     * file name.
-     */
-    private static String reason(IOException error) {
-        String message = String.valueOf(error.getMessage());
-        if (error instanceof NoSuchFileException) {
-            return "there is no file or folder " + message;
-        }
-        return error instanceof FileSystemException ? error.getClass().getSimpleName() + ": " + message : message;
     }
 
     @Override

@@ -42,14 +42,8 @@ final class TidyCsv {
         return path;
     }
 
-    /** An action on the file. */
-    @FunctionalInterface
-    interface FileAction {
-        void run() throws IOException;
-    }
-
     /** Creates the folder if it is missing, and runs an action while no other process or thread changes the file. */
-    void exclusively(FileAction action) throws IOException {
+    void exclusively(WholeFile.FileAction action) throws IOException {
         Files.createDirectories(path.toAbsolutePath().getParent());
         THREADS.lock();
         try {
@@ -65,7 +59,7 @@ final class TidyCsv {
      * Runs an action if the lock file still exists when the lock is acquired, and returns whether it does. The owner
      * gives the file a random length, by which it recognizes the file.
      */
-    private boolean runsLocked(FileAction action) throws IOException {
+    private boolean runsLocked(WholeFile.FileAction action) throws IOException {
         Path file = sibling(".lock");
         try (var channel = FileChannel.open(file, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                 var lock = channel.lock()) {
@@ -227,7 +221,7 @@ final class TidyCsv {
     }
 
     /** Runs an action whose errors, such as a full disk, do not name the file, and adds its name. */
-    private void named(FileAction action) throws IOException {
+    private void named(WholeFile.FileAction action) throws IOException {
         try {
             action.run();
         } catch (IOException e) {

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
@@ -76,6 +77,13 @@ public final class WholeFile {
         void writeTo(OutputStream out) throws IOException;
     }
 
+    /** An action that reads or writes files. */
+    @FunctionalInterface
+    public interface FileAction {
+        /** Reads or writes the files. */
+        void run() throws IOException;
+    }
+
     /** Writes a text in UTF-8 and returns the file. */
     public static Path write(Path file, String text) throws IOException {
         return write(file, out -> out.write(text.getBytes(StandardCharsets.UTF_8)));
@@ -102,10 +110,23 @@ public final class WholeFile {
         }
     }
 
+    /**
+     * Returns the message of a failed file operation, with the kind of error where the message may be the file name
+     * only.
+     */
+    public static String reason(IOException e) {
+        return e instanceof NoSuchFileException
+                ? "there is no file or folder " + e.getMessage()
+                : kind(e) + e.getMessage();
+    }
+
+    private static String kind(IOException e) {
+        return e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
+    }
+
     /** Returns an error that names what cannot be written, and why. */
     static IOException notWritten(String name, IOException e) {
-        String kind = e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
-        return new IOException(name + " cannot be written: " + kind + e.getMessage(), e);
+        return new IOException(name + " cannot be written: " + kind(e) + e.getMessage(), e);
     }
 
     private static void replace(Path file, FileContent content) throws IOException {

@@ -1,8 +1,8 @@
 package cs336.distributed.training;
 
+import cs336.bench.WholeFile;
 import cs336.distributed.collectives.ProcessGroup;
 import java.io.IOException;
-import java.nio.file.FileSystemException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
@@ -16,19 +16,13 @@ public final class FileWork {
 
     private FileWork() {}
 
-    /** Work on files. */
-    public interface FileJob {
-        /** Reads or writes files. */
-        void run() throws IOException;
-    }
-
     /**
      * Runs an action on every rank. All ranks call this method.
      *
      * @throws IOException on every rank, if the action throws one on any
      * @throws IllegalArgumentException on every rank, if the action throws one on any
      */
-    public static void onAllRanks(ProcessGroup group, FileJob action) throws IOException {
+    public static void onAllRanks(ProcessGroup group, WholeFile.FileAction action) throws IOException {
         for (List<String> failure : group.allGather(failure(action))) {
             rethrow(failure);
         }
@@ -42,7 +36,7 @@ public final class FileWork {
      * @throws IOException on every rank, if the action throws one
      * @throws IllegalArgumentException on every rank, if the action throws one
      */
-    public static void onRankZero(ProcessGroup group, FileJob action) throws IOException {
+    public static void onRankZero(ProcessGroup group, WholeFile.FileAction action) throws IOException {
         var work = new FutureTask<>(() -> failure(action));
         if (group.rank() == 0) {
             var thread = new Thread(work, "files of rank 0");
@@ -71,14 +65,14 @@ public final class FileWork {
     }
 
     /** Returns the kind and the message of the exception that an action throws; an empty list if it throws none. */
-    private static ArrayList<String> failure(FileJob action) {
+    private static ArrayList<String> failure(WholeFile.FileAction action) {
         try {
             action.run();
             return new ArrayList<>();
         } catch (IOException | IllegalArgumentException e) {
-            // The message of a FileSystemException may be the name of the file only.
-            String message = e instanceof FileSystemException ? e.toString() : String.valueOf(e.getMessage());
-            return new ArrayList<>(List.of(e instanceof IOException ? "file" : "argument", message));
+            return e instanceof IOException io
+                    ? new ArrayList<>(List.of("file", WholeFile.reason(io)))
+                    : new ArrayList<>(List.of("argument", String.valueOf(e.getMessage())));
         }
     }
 

@@ -13,6 +13,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.bench.TestJvm;
+import cs336.bench.WholeFile;
 import cs336.distributed.bench.ToyModel;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.CollectiveFailure;
@@ -567,17 +568,17 @@ public class FailingWellTest {
         /** Rank 0 works on files for longer than the timeout, and then fails; all ranks get its exception. */
         private static void useFiles(ProcessGroup group) {
             var ran = new AtomicBoolean();
-            FileWork.FileJob slow = () -> {
+            WholeFile.FileAction slow = () -> {
                 assertDoesNotThrow(() -> Thread.sleep(TIMEOUT.toMillis() + 500));
                 ran.set(true);
             };
             assertDoesNotThrow(() -> FileWork.onRankZero(group, slow));
             assertEquals(group.rank() == 0, ran.get());
-            FileWork.FileJob missing = () -> {
+            WholeFile.FileAction missing = () -> {
                 throw new NoSuchFileException("/missing");
             };
             var file = assertThrows(IOException.class, () -> FileWork.onRankZero(group, missing));
-            assertEquals("java.nio.file.NoSuchFileException: /missing", file.getMessage());
+            assertEquals("there is no file or folder /missing", file.getMessage());
             var argument = assertThrows(
                     IllegalArgumentException.class,
                     () -> FileWork.onAllRanks(group, () -> {
