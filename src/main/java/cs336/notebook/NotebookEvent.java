@@ -33,9 +33,9 @@ record NotebookEvent(Kind kind, int cell, JsonObject output, String displayId, F
      * The cells that a process executes, one line of JSON.
      *
      * @param timeLimitMs the time limit of each cell
-     * @param goesOn whether the cells after a failed one are executed, too
+     * @param keepsGoing whether the cells after a failed one are executed, too
      */
-    record Request(List<CodeCell> cells, long timeLimitMs, boolean goesOn) {
+    record Request(List<CodeCell> cells, long timeLimitMs, boolean keepsGoing) {
         static Request parse(String line) {
             return JSON.fromJson(line, Request.class);
         }

@@ -25,7 +25,7 @@ final class NotebookExecution {
     private final List<Notebook.Cell> cells;
     private final ChildJvm process;
     private final Duration timeLimit;
-    private final boolean goesOn;
+    private final boolean keepsGoing;
     private final RecordedOutputs outputs = new RecordedOutputs();
     private final List<NotebookFailure> failures = new ArrayList<>();
     private int running = -1;
@@ -36,10 +36,10 @@ final class NotebookExecution {
      * Prepares an execution.
      *
      * @param process a process of {@link NotebookWorker} that has not received a request
-     * @param goesOn whether the cells after a failed one are executed, too
+     * @param keepsGoing whether the cells after a failed one are executed, too
      */
-    NotebookExecution(Notebook notebook, ChildJvm process, Duration timeLimit, boolean goesOn) {
-        this.goesOn = goesOn;
+    NotebookExecution(Notebook notebook, ChildJvm process, Duration timeLimit, boolean keepsGoing) {
+        this.keepsGoing = keepsGoing;
         this.notebook = notebook;
         this.process = process;
         this.timeLimit = timeLimit;
@@ -59,7 +59,7 @@ final class NotebookExecution {
         List<NotebookEvent.CodeCell> sources = cells.stream()
                 .map(cell -> new NotebookEvent.CodeCell(cell.source(), cell.mayFail()))
                 .toList();
-        process.tell(new NotebookEvent.Request(sources, timeLimit.toMillis(), goesOn).line());
+        process.tell(new NotebookEvent.Request(sources, timeLimit.toMillis(), keepsGoing).line());
         long limit = System.nanoTime() + PROCESS_LIMIT.toNanos();
         while (!finished) {
             String line = process.answer(Duration.ofNanos(Math.max(1, limit - System.nanoTime())));

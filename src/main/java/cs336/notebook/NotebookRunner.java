@@ -36,7 +36,7 @@ public final class NotebookRunner {
     private final Path output;
     private final PrintWriter progress;
     private Path storedKernels;
-    private boolean goesOn;
+    private boolean keepsGoing;
     private ChildJvm next;
     private int unstarted;
     private boolean stopped;
@@ -76,8 +76,8 @@ public final class NotebookRunner {
     }
 
     /** Sets whether the cells and notebooks after a failed cell are executed, too; by default they are not. */
-    NotebookRunner goingOn(boolean afterFailures) {
-        goesOn = afterFailures;
+    NotebookRunner keepGoing(boolean afterFailures) {
+        keepsGoing = afterFailures;
         return this;
     }
 
@@ -85,7 +85,7 @@ public final class NotebookRunner {
      * Executes notebook files in the given order.
      *
      * @throws NotebookFailure at the first cell that fails; notebooks that run at that time end, and their failures are
-     *     suppressed exceptions; the notebooks after them are not executed, unless {@link #goingOn}
+     *     suppressed exceptions; the notebooks after them are not executed, unless {@link #keepGoing}
      * @throws IOException if a file is not a notebook, or cannot be read or written
      */
     public void run(List<Path> files) throws IOException, NotebookFailure, InterruptedException {
@@ -148,7 +148,7 @@ public final class NotebookRunner {
             }
         } catch (Throwable t) {
             synchronized (this) {
-                stopped |= !(goesOn && t instanceof NotebookFailure);
+                stopped |= !(keepsGoing && t instanceof NotebookFailure);
             }
             throw t;
         }
@@ -173,7 +173,7 @@ public final class NotebookRunner {
         // First, so that an error in a formula is reported before any cell runs.
         var page = new NotebookPage(notebook);
         try {
-            return new NotebookExecution(notebook, process, timeLimit, goesOn).run();
+            return new NotebookExecution(notebook, process, timeLimit, keepsGoing).run();
         } finally {
             notebook.write(output.resolve(notebook.name() + ".ipynb"));
             WholeFile.write(output.resolve(notebook.name() + ".html"), page.html());

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
@@ -14,7 +15,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * The main class of the process that executes one notebook. It reads the imports, prepares an evaluator, reads the
- * request, and sends events until all cells have run or, unless it goes on, one has failed.
+ * request, and sends events until all cells have run, or until one has failed and the request does not say to go on.
  */
 final class NotebookWorker {
     /** The number of times that a cell is interrupted before the process ends. */
@@ -54,7 +55,7 @@ final class NotebookWorker {
             outputs.begin(i);
             NotebookEvent.Failure failure = execute(kernel, request.cells().get(i), i + 1);
             outputs.end(failure);
-            if (failure != null && !request.goesOn()) {
+            if (failure != null && !request.keepsGoing()) {
                 break;
             }
         }
@@ -94,6 +95,7 @@ final class NotebookWorker {
             return new NotebookEvent.Failure(error.line(), reason, report);
         } finally {
             alarm.cancel(false);
+            CompletableFuture.runAsync(() -> {}, timer).join(); // until an alarm that runs has ended
         }
     }
 

@@ -119,7 +119,7 @@ public final class NotebooksCommand extends LabCommand {
         try {
             new NotebookRunner(imports, Duration.ofSeconds(timeLimit), jobs, output, progress)
                     .storingKernels(storedKernels)
-                    .goingOn(keepGoing)
+                    .keepGoing(keepGoing)
                     .run(files);
             progress.println("executed copies and pages: " + output);
             progress.flush();

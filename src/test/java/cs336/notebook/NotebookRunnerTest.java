@@ -109,7 +109,7 @@ class NotebookRunnerTest {
         var runner = new NotebookRunner(
                 Imports.GENEROUS, Duration.ofSeconds(60), 1, folder.resolve("out"), new PrintWriter(progress));
         var failure =
-                assertThrows(NotebookFailure.class, () -> runner.goingOn(true).run(List.of(bad, ends, next)));
+                assertThrows(NotebookFailure.class, () -> runner.keepGoing(true).run(List.of(bad, ends, next)));
         assertTrue(failure.getMessage().startsWith("bad, cell [1], line 1: "), failure.getMessage());
         assertEquals(2, failure.getSuppressed().length);
         assertTrue(failure.report().size() > 1, failure.report().toString());
