@@ -1,37 +1,45 @@
 // C = A · B in fp32 on tensor cores with mma.sync (sm_80 and later). Each operand is split into a sum of two TF32
-// numbers of 11 significant bits, and hi·hi + hi·lo + lo·hi is as accurate as a sum of fp32 products. Operands that are
-// infinite or above 3.4e38 give NaN.
+// numbers of 11 significant bits, and hi·hi + hi·lo + lo·hi is as accurate as a sum of fp32 products. Operands below
+// 1e-34 lose accuracy, because lo is subnormal; those above 3.4e38 and infinite ones give NaN.
 //
-// Tiles: a block computes 128 × 128 elements of C, and each of its 8 warps 64 × 32 of them, with 4 × 4 instructions of
-// 16 rows, 8 columns and a depth of 8. Stages of depth 32 are copied to shared memory with cp.async, two stages ahead.
+// Tiles: a block computes TILE × TILE elements of C, and each of its 8 warps 64 × 32 of them, with 4 × 4 instructions
+// of 16 rows, 8 columns and a depth of 8. Stages of DEPTH columns of A and rows of B are copied to shared memory with
+// cp.async, STAGES − 1 ahead.
 //
-// Stream-K: there are as many blocks as multiprocessors, and each has an equal share of the consecutive stages of all
-// tiles, so that no multiprocessor waits for the last tiles. A tile may begin in one block and end in others. The block
-// with its first stage adds the sums of the others in order, and stores the tile, so the result does not depend on
-// timing. The others leave their sums in the workspace and raise a flag, which the first block lowers. Block i has the
-// i-th share from the end: the GPU starts blocks in order, so that a block waits only for blocks that have started.
+// Stream-K: the stages of all tiles are numbered consecutively and divided evenly among as many blocks as
+// multiprocessors, so that no multiprocessor waits for the last tiles. The block that computes the first stage of a tile
+// stores the tile. Other blocks write their partial sums of it to the workspace and set their flag. The first block
+// waits for each flag, resets it, and adds the sums in a fixed order, so results are reproducible. Ranges of stages are
+// assigned in reverse order of the block index. A block therefore waits only for blocks of lower index, which the GPU
+// starts first.
 //
 // Tensor cores truncate sums where fp32 would round. So each stage accumulates from zero, and its result is added in
 // fp32.
 //
-// The order of rows, columns and depth within a tile is free, if A, B and C agree. Thread (g, t) = (lane / 4, lane % 4)
-// takes row or column 4·g + j as index g of instruction j, and depth 4·t + i as index t (i even) or t + 4 (i odd) of
-// instruction i / 2. Then it loads and stores 16 bytes at a time.
+// The order of rows, columns and depth within a tile is free, if A, B and C agree. For thread (g, t) = (lane / 4,
+// lane % 4), row 4·g + j is row g (j even) or g + 8 (j odd) of instruction j / 2, column 4·g + j is column g of
+// instruction j, and depth 4·t + i is depth t (i even) or t + 4 (i odd) of instruction i / 2. Then a thread loads and
+// stores 16 bytes at a time.
 //
 // Macros set at compile time:
 //   A_BY_ROWS   1 if A is stored row by row, 0 if column by column
 //   B_BY_ROWS   1 if B is stored row by row, 0 if column by column
+//   TILE        rows and columns of a tile: 128
+//   DEPTH       depth of a stage: 32
+//   STAGES      stages in shared memory
+//   THREADS     threads per block: 256
+//   SHARED_BYTES  dynamic shared memory per block
 
-constexpr int TILE = 128;                // rows and columns of a tile
-constexpr int DEPTH = 32;                // of a stage
-constexpr int STAGES = 3;                // in shared memory
-constexpr int THREADS = 256;
+#include "tensor_cores.cuh"
+
 constexpr int WARP_ROWS = 64, WARP_COLUMNS = 32;
-constexpr int ALONG_STRIDE = DEPTH + 4;  // elements between lines along the depth; no bank conflicts with 4 more
-constexpr int ACROSS_STRIDE = TILE + 8;  // elements between lines across the depth; no bank conflicts with 8 more
+constexpr int ALONG_STRIDE = DEPTH + 4;  // elements between lines along the depth, padded to avoid bank conflicts
+constexpr int ACROSS_STRIDE = TILE + 8;  // elements between lines across the depth, likewise
 constexpr bool A_ALONG = A_BY_ROWS, B_ALONG = !B_BY_ROWS;
 constexpr int A_ELEMENTS = A_ALONG ? TILE * ALONG_STRIDE : DEPTH * ACROSS_STRIDE;
 constexpr int B_ELEMENTS = B_ALONG ? TILE * ALONG_STRIDE : DEPTH * ACROSS_STRIDE;
+static_assert(SHARED_BYTES == STAGES * (A_ELEMENTS + B_ELEMENTS) * 4, "shared memory as the launch requests it");
+static_assert(TILE == 128 && DEPTH == 32 && THREADS == TILE * TILE / (WARP_ROWS * WARP_COLUMNS) * 32, "8 warps");
 
 // An operand in memory consists of lines of contiguous elements. Lines along the depth are rows of A or columns of B;
 // lines across the depth are columns of A or rows of B.
@@ -50,29 +58,27 @@ __device__ __forceinline__ void copyStage(float *to, const Operand &from, int fi
     for (int i = 0; i < LINES * PER_LINE / THREADS; i++) {
         int index = i * THREADS + threadIdx.x;
         int line = index / PER_LINE, place = index % PER_LINE * 4;
-        int ofExtent = firstOfTile + (ALONG ? line : place);
-        int ofDepth = firstDepth + (ALONG ? place : line);
-        bool there = ofExtent < from.extent && ofDepth < depth;
-        long offset = ALONG ? (long)ofExtent * from.stride + ofDepth : (long)ofDepth * from.stride + ofExtent;
+        int rowOrColumn = firstOfTile + (ALONG ? line : place);
+        int k = firstDepth + (ALONG ? place : line);
+        bool there = rowOrColumn < from.extent && k < depth;
+        long offset = ALONG ? (long)rowOrColumn * from.stride + k : (long)k * from.stride + rowOrColumn;
         // Depth 4·t + i is stored as line 4·i + t, so that the four t read different banks.
         int target = ALONG ? line * ALONG_STRIDE + place
                            : ((line & ~15) + (line & 3) * 4 + (line / 4 & 3)) * ACROSS_STRIDE + place;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to + target)),
-                     "l"(from.first + (there ? offset : 0)), "r"(there ? 16 : 0)
-                     : "memory");
+        copy16(sharedAddress(to + target), from.first + (there ? offset : 0), there);
     }
 }
 
-// The indices t and t + 4 of an instruction's depth for one row or column, each as two TF32 numbers.
+// The elements at depth t and t + 4 of an instruction, of one row or column, each as two TF32 numbers.
 struct Pair { unsigned high[2], low[2]; };
 
-// Tensor cores ignore the lower 13 bits of an operand.
 __device__ __forceinline__ void split(Pair &pair, int i, float x) {
-    pair.high[i] = (__float_as_uint(x) + (1u << 12)) & ~0u << 13;
+    pair.high[i] = roundToTf32(x);
     pair.low[i] = __float_as_uint(x - __uint_as_float(pair.high[i]));
 }
 
-// Loads rows or columns 4·g to 4·g + 3 after the first, 16 deep: pairs[j][i] for instruction j and depth i.
+// Loads rows or columns 4·g to 4·g + 3 after the first, 16 deep: pairs[j][i] is row or column 4·g + j at the depth of
+// instruction i.
 template <bool ALONG>
 __device__ __forceinline__ void loadPairs(Pair (&pairs)[4][2], const float *stage, int first, int firstDepth, int g, int t) {
     float4 line[4];
@@ -99,9 +105,7 @@ __device__ __forceinline__ void loadPairs(Pair (&pairs)[4][2], const float *stag
 // c += a · b, where a has rows g (upper) and g + 8 (lower) of the instruction.
 __device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&upper)[2], const unsigned (&lower)[2],
                                          const unsigned (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(upper[0]), "r"(lower[0]), "r"(upper[1]), "r"(lower[1]), "r"(b[0]), "r"(b[1]));
+    Mma<float>::add(c, {upper[0], lower[0], upper[1], lower[1]}, b);
 }
 
 // A warp's part of a tile: the accumulators of 4 × 4 instructions.
@@ -155,8 +159,8 @@ __device__ __forceinline__ void forEachFour(Sums &sums, int g, int t, Visit visi
         }
 }
 
-// Returns the first stage of a block's share.
-__device__ __forceinline__ int firstStage(int allStages, int share) { return (long)allStages * share / gridDim.x; }
+// Returns the first stage of a range.
+__device__ __forceinline__ int firstStage(int allStages, int range) { return (long)allStages * range / gridDim.x; }
 
 // C has contiguous rows. Strides, the depth if a line is along it, and the extents of lines across it are multiples of 4.
 // flags has one number per block, zero before and after the kernel; partial has one tile per block.
@@ -171,8 +175,8 @@ gemm_tf32x3(const float *aFirst, const float *bFirst, float *c, int *flags, floa
     int stagesPerTile = (depth + DEPTH - 1) / DEPTH;
     int tileRows = (rows + TILE - 1) / TILE;
     int allStages = stagesPerTile * tileRows * ((columns + TILE - 1) / TILE);
-    int share = gridDim.x - 1 - blockIdx.x;
-    int next = firstStage(allStages, share), end = firstStage(allStages, share + 1);
+    int range = gridDim.x - 1 - blockIdx.x;
+    int next = firstStage(allStages, range), end = firstStage(allStages, range + 1);
 
     int copied = next, copiedTile = next / stagesPerTile, copiedStage = next % stagesPerTile;
     auto copyNext = [&] {

@@ -17,8 +17,8 @@
 //   PRODUCTS    3 for fp32 split into two TF32 numbers; otherwise 1
 //   HEAD_DIM    elements per row: 16, 32, 64, 80 or 128
 
-#include "elements.cuh"
 #include "exponential.cuh"
+#include "tensor_cores.cuh"
 
 using T = ELEMENT;
 
@@ -54,35 +54,18 @@ __device__ __forceinline__ int laneId() {
 // Numbers from here on round to an infinite TF32 number.
 constexpr float LARGEST_TF32 = __builtin_bit_cast(float, 0x7f7ff000);
 
-// Converts an fp32 element of an operand to one or two TF32 numbers. TF32 is the upper 19 bits of an fp32; tensor cores
-// ignore the other bits. ANY: also for infinite numbers and those that round to them. Their first part is zero; otherwise
+// Converts an fp32 element of an operand to one or two TF32 numbers. ANY: also for infinite numbers and those that round to them. Their first part is zero; otherwise
 // their second part would be NaN, and so could be hi · lo with the other operand.
 template <bool ANY = false, typename Operand>
 __device__ __forceinline__ void setPart(Operand &operand, int i, float x) {
     if constexpr (PARTS == 1) {
         asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(operand.word[0][i]) : "f"(x));
     } else { // cheaper than cvt, which is four instructions; if it turns a NaN into zero, the second part is NaN
-        unsigned rounded = (__float_as_uint(x) + (1u << 12)) & ~0u << 13;
+        unsigned rounded = roundToTf32(x);
         operand.word[0][i] = !ANY || fabsf(x) < LARGEST_TF32 ? rounded : 0;
         operand.word[1][i] = __float_as_uint(x - __uint_as_float(operand.word[0][i]));
     }
 }
-
-// The instruction for an element type: c += a · b.
-template <typename E> struct Mma;
-
-#define MMA(ELEMENT_TYPE, SHAPE_AND_TYPES)                                                                             \
-    template <> struct Mma<ELEMENT_TYPE> {                                                                             \
-        static __device__ __forceinline__ void add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {    \
-            asm("mma.sync.aligned." SHAPE_AND_TYPES " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                       \
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                   \
-        }                                                                                                              \
-    }
-MMA(float, "m16n8k8.row.col.f32.tf32.tf32.f32");
-MMA(bf16, "m16n8k16.row.col.f32.bf16.bf16.f32");
-MMA(fp16, "m16n8k16.row.col.f32.f16.f16.f32");
-#undef MMA
 
 // Accumulators of a matrix multiplication. Tensor cores truncate sums where fp32 would round. The small terms hi·lo and
 // lo·hi are accumulated separately, so that truncating the large sum does not lose them.
@@ -127,8 +110,6 @@ __device__ __forceinline__ void setWord(Operand &operand, int i, unsigned word) 
         operand.word[0][i] = word;
     }
 }
-
-__device__ __forceinline__ unsigned sharedAddress(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
 // sums[m][n] = X · Yᵀ for 16·M rows at x and 8·N rows at y, both in shared memory. ANY: X may be infinite.
 template <bool ANY = false, int M, int N>
@@ -256,8 +237,7 @@ __device__ __forceinline__ void copyRows(unsigned char *to, const Rows<const T> 
         bool there = firstRow + row < from.count;
         const T *source = from.row(there ? firstRow + row : 0) + chunk * VECTOR;
         unsigned target = sharedAddress(to) + row * STRIDE + chunk * ACCESS;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(there ? ACCESS : 0)
-                     : "memory");
+        copy16(target, source, there);
     }
 }
 

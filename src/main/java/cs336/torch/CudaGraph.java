@@ -30,6 +30,9 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * before the capture and stay alive as long as the graph; memory allocated during the capture comes from a pool that
  * belongs to the graph. Work that waits for the GPU ({@code item()}, a copy to the host) or draws random numbers cannot
  * be recorded. All methods must be called on the same thread.
+ *
+ * <p>Graphs of one GPU must not run at the same time. They are recorded on the same stream, and matrix multiplications
+ * that were recorded on a stream share a workspace: results could be wrong, or a kernel could wait forever.
  */
 public final class CudaGraph implements AutoCloseable {
     private static final int THREAD_LOCAL = 1; // with global mode, CUDA work of any other thread breaks the capture

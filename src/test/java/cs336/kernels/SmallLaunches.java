@@ -197,18 +197,23 @@ public final class SmallLaunches {
         }
     }
 
+    /** Few blocks with one stage each, and blocks with several stages of two tiles. */
     private void gemm() {
-        for (boolean aByRows : new boolean[] {false, true}) {
-            for (boolean bByRows : new boolean[] {false, true}) {
-                Tensor a = aByRows
-                        ? random(DType.FLOAT32, 132, 100)
-                        : random(DType.FLOAT32, 100, 132).t();
-                Tensor b = bByRows
-                        ? random(DType.FLOAT32, 100, 260)
-                        : random(DType.FLOAT32, 260, 100).t();
-                new Tf32x3Gemm().compute(a, b);
+        for (int size : new int[] {132, 1540}) {
+            for (boolean aByRows : new boolean[] {false, true}) {
+                for (boolean bByRows : new boolean[] {false, true}) {
+                    Tensor a = aByRows
+                            ? random(DType.FLOAT32, size, 100)
+                            : random(DType.FLOAT32, 100, size).t();
+                    Tensor b = bByRows
+                            ? random(DType.FLOAT32, 100, size)
+                            : random(DType.FLOAT32, size, 100).t();
+                    new Tf32x3Gemm().compute(a, b);
+                }
             }
         }
+        new Tf32x3Gemm().compute(random(DType.FLOAT32, 131, 100), random(DType.FLOAT32, 100, 132));
+        new Tf32x3Gemm().compute(random(DType.FLOAT32, 37, 132).t(), random(DType.FLOAT32, 37, 132));
     }
 
     private void loss() {

@@ -27,7 +27,10 @@ final class Fp32Gemms {
         return Tf32x3Gemm.isFasterOn(gpu) ? of(program, gpu.multiprocessors()) : program;
     }
 
-    /** Returns the program with fp32 matrix multiplications replaced that are large for so many multiprocessors. */
+    /**
+     * Returns the program with fp32 matrix multiplications replaced that are large enough to be faster on a GPU with
+     * this many multiprocessors.
+     */
     static Program of(Program program, int multiprocessors) {
         return program.withOperations(program.operations().stream()
                 .map(operation -> isReplaced(operation, multiprocessors) ? replacement(operation) : operation)
@@ -43,8 +46,7 @@ final class Fp32Gemms {
         return Tf32x3Gemm.isFasterFor(a.shape()[0], b.shape()[1], a.shape()[1], multiprocessors)
                 && supports(a)
                 && supports(b)
-                && b.shape()[1] % Tf32x3Gemm.VECTOR == 0
-                && operation.output().layout().isContiguous();
+                && b.shape()[1] % Tf32x3Gemm.VECTOR == 0;
     }
 
     private static boolean supports(View operand) {

@@ -27,12 +27,15 @@ public final class FusionPasses {
         return Simplification.of(Lowering.of(recorded, device));
     }
 
-    /** Returns a prepared program whose pointwise operations and reductions are generated kernels. */
+    /**
+     * Returns a prepared program whose pointwise operations and reductions are generated kernels, and whose large fp32
+     * matrix multiplications run on tensor cores where that is faster.
+     */
     static Program fusePrepared(Program prepared, Device device) {
         return Fp32Gemms.of(Simplification.withoutDeadOperations(Fusion.of(prepared, device)), device);
     }
 
-    /** Returns a program whose pointwise operations and reductions are generated kernels. */
+    /** Returns a program for a device; see {@link #fusePrepared}. */
     public static Program fuse(Program recorded, Device device) {
         return fuse(recorded, device, MasterWeights.NONE);
     }

@@ -14,19 +14,17 @@ import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The fp32 matrix multiplication A · B on tensor cores, by {@code kernels/gemm_tf32x3.cu}. Each operand is split into a
- * sum of two TF32 numbers, with three TF32 multiplications: as accurate as fp32, and bitwise reproducible. Operands
- * that are infinite or above 3.4e38 give NaN.
+ * The fp32 matrix multiplication A · B on tensor cores, by {@code kernels/gemm_tf32x3.cu}. It splits each operand into
+ * a sum of two TF32 numbers and multiplies three times. For operands between 1e-34 and 3.4e38 it is as accurate as
+ * fp32. Smaller ones lose accuracy; larger and infinite ones give NaN. Results are bitwise reproducible.
  *
  * <p>A and B are stored row by row or column by column, with or without gaps between the rows or columns.
  *
- * <p>Like cuBLAS, it keeps a workspace of 9 MB per stream. CUDA graphs are recorded on the same stream, so two of them
- * must not run at the same time.
+ * <p>Like cuBLAS, it keeps a workspace of 9 MB per stream; see {@link CudaGraph} for the consequences.
  */
 public record Tf32x3Gemm() implements JavaOperator {
     public static final String FILE = "gemm_tf32x3.cu";
@@ -40,10 +38,13 @@ public record Tf32x3Gemm() implements JavaOperator {
     private static final int STAGE_DEPTH = 32;
     private static final int STAGES = 3; // in shared memory
 
-    /** Stages per multiprocessor from which the kernel was faster than cuBLAS on an H200. */
+    /** Fewest stages per multiprocessor for which the kernel was faster than cuBLAS on an H200. */
     private static final int LEAST_STAGES = 10;
 
-    /** The fraction of the elements of all tiles that must be elements of the result; measured from 0.96 on. */
+    /** The smallest depth that was measured. */
+    private static final int LEAST_DEPTH = 512;
+
+    /** The smallest fraction of the multiplications of all stages that count for the result; measured from 0.96 on. */
     private static final double LEAST_FILLED = 0.9;
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
@@ -56,8 +57,8 @@ public record Tf32x3Gemm() implements JavaOperator {
 
     /** A flag and a tile of partial sums per block. */
     private record Workspace(Tensor flags, Tensor partial) {
-        static Workspace allocate(Gpu gpu) {
-            if (CudaGraph.captureInProgress() != 0) {
+        static Workspace allocate(Gpu gpu, LaunchStream stream) {
+            if (stream.isCapturing()) {
                 throw new IllegalStateException(
                         "the first matrix multiplication on a stream cannot be recorded: run the work once before");
             }
@@ -71,7 +72,21 @@ public record Tf32x3Gemm() implements JavaOperator {
 
     /** Returns the macros to compile the kernel with. */
     public static Map<String, Object> defines(boolean aByRows, boolean bByRows) {
-        return Map.of("A_BY_ROWS", aByRows ? 1 : 0, "B_BY_ROWS", bByRows ? 1 : 0);
+        return Map.of(
+                "A_BY_ROWS",
+                aByRows ? 1 : 0,
+                "B_BY_ROWS",
+                bByRows ? 1 : 0,
+                "TILE",
+                TILE,
+                "DEPTH",
+                STAGE_DEPTH,
+                "STAGES",
+                STAGES,
+                "THREADS",
+                THREADS,
+                "SHARED_BYTES",
+                sharedBytes(aByRows, bByRows));
     }
 
     /** Returns the dynamic shared memory of a block. */
@@ -99,11 +114,17 @@ public record Tf32x3Gemm() implements JavaOperator {
      * @param depth columns of A
      */
     public static boolean isFasterFor(long rows, long columns, long depth, int multiprocessors) {
-        long tiles = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
-        long stages = tiles * ((depth + STAGE_DEPTH - 1) / STAGE_DEPTH);
-        return stages >= (long) LEAST_STAGES * multiprocessors
+        long stages = stages(rows, columns, depth);
+        return depth >= LEAST_DEPTH
+                && stages >= (long) LEAST_STAGES * multiprocessors
                 && stages <= Integer.MAX_VALUE
-                && rows * columns >= LEAST_FILLED * tiles * TILE * TILE;
+                && (double) rows * columns * depth >= LEAST_FILLED * stages * TILE * TILE * STAGE_DEPTH;
+    }
+
+    /** Returns the number of stages of all tiles. */
+    private static long stages(long rows, long columns, long depth) {
+        long tiles = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
+        return tiles * ((depth + STAGE_DEPTH - 1) / STAGE_DEPTH);
     }
 
     /**
@@ -128,7 +149,7 @@ public record Tf32x3Gemm() implements JavaOperator {
     }
 
     /**
-     * Multiplies two matrices. On the CPU, tensor operators compute the same up to the order of additions.
+     * Multiplies two matrices; on the CPU, by PyTorch's matrix multiplication.
      *
      * @param inputs A [M, K] and B [K, N], fp32; N is a multiple of 4, and {@link #supports} both
      * @return the product [M, N], contiguous
@@ -136,9 +157,8 @@ public record Tf32x3Gemm() implements JavaOperator {
     @Override
     public Tensor[] compute(Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
-            Tensor product = inputs[0].is_cuda()
-                    ? onGpu(aligned(inputs[0]), aligned(inputs[1]))
-                    : withTensorOperators(inputs[0], inputs[1]);
+            Tensor product =
+                    inputs[0].is_cuda() ? onGpu(aligned(inputs[0]), aligned(inputs[1])) : inputs[0].mm(inputs[1]);
             return new Tensor[] {scope.escape(product)};
         }
     }
@@ -155,8 +175,7 @@ public record Tf32x3Gemm() implements JavaOperator {
         int depth = Math.toIntExact(a.size(1));
         boolean aByRows = a.stride(1) == 1;
         boolean bByRows = b.stride(1) == 1;
-        int tiles = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
-        int stages = Math.multiplyExact(tiles, (depth + STAGE_DEPTH - 1) / STAGE_DEPTH);
+        int stages = Math.toIntExact(stages(rows, columns, depth));
         Kernel kernel = KERNELS.computeIfAbsent(
                 new GemmVariant(aByRows, bByRows, gpu.device()),
                 key -> KernelModule.load(SOURCE, defines(key.aByRows, key.bByRows), key.device)
@@ -164,7 +183,7 @@ public record Tf32x3Gemm() implements JavaOperator {
         Tensor c = gpu.empty(rows, columns);
         try (var stream = LaunchStream.of(gpu.device())) {
             Workspace workspace = WORKSPACES.computeIfAbsent(
-                    new StreamKey(gpu.device(), stream.id()), key -> Workspace.allocate(gpu));
+                    new StreamKey(gpu.device(), stream.id()), key -> Workspace.allocate(gpu, stream));
             kernel.launch(
                     stream,
                     new GridDim(Math.min(stages, gpu.multiprocessors())),
@@ -182,18 +201,5 @@ public record Tf32x3Gemm() implements JavaOperator {
                     (int) b.stride(bByRows ? 0 : 1));
         }
         return c;
-    }
-
-    private static Tensor withTensorOperators(Tensor a, Tensor b) {
-        Tensor aHigh = toTf32(a);
-        Tensor bHigh = toTf32(b);
-        Tensor small = aHigh.mm(b.sub(bHigh)).add(a.sub(aHigh).mm(bHigh));
-        return small.add(aHigh.mm(bHigh));
-    }
-
-    /** Rounds to 11 significant bits. */
-    private static Tensor toTf32(Tensor x) {
-        Tensor bits = x.contiguous().view(DType.INT32.scalarType()).add(new Scalar(1 << 12));
-        return bits.bitwise_and(new Scalar(-1 << 13)).view(DType.FLOAT32.scalarType());
     }
 }

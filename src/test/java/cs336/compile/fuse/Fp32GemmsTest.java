@@ -40,7 +40,7 @@ class Fp32GemmsTest extends ScopedTest {
     @Test
     void largeMultiplicationsAreReplacedAndComputeTheSame() {
         Tensor[] inputs = {
-            random(DType.FLOAT32, 128, 384), random(DType.FLOAT32, 256, 384), random(DType.FLOAT32, 128, 256)
+            random(DType.FLOAT32, 512, 640), random(DType.FLOAT32, 512, 640), random(DType.FLOAT32, 512, 512)
         };
         Program program = ofLinear(inputs[0], inputs[1], inputs[2]);
         assertEquals(3, replaced(program), program.toString());
@@ -54,12 +54,20 @@ class Fp32GemmsTest extends ScopedTest {
     }
 
     @Test
-    void otherDtypesSmallMatricesAndUnalignedRowsAreLeftToCublas() {
-        DType bf16 = DType.BFLOAT16;
-        assertEquals(0, replaced(ofLinear(random(bf16, 128, 384), random(bf16, 256, 384), random(bf16, 128, 256))));
-        DType fp32 = DType.FLOAT32;
-        assertEquals(0, replaced(ofLinear(random(fp32, 128, 64), random(fp32, 128, 64), random(fp32, 128, 128))));
-        assertEquals(0, replaced(ofLinear(random(fp32, 128, 382), random(fp32, 256, 382), random(fp32, 128, 256))));
+    void otherDtypesSmallMatricesAndUnalignedLinesAreLeftToCublas() {
+        assertEquals(3, ofLinear(DType.FLOAT32, 512, 640, 512));
+        assertEquals(0, ofLinear(DType.BFLOAT16, 512, 640, 512));
+        assertEquals(0, ofLinear(DType.FLOAT32, 128, 64, 128), "small");
+        assertEquals(0, ofLinear(DType.FLOAT32, 512, 638, 512), "lines of the right operand, or of the result");
+        assertEquals(0, ofLinear(DType.FLOAT32, 512, 640, 510), "lines of the left operand, or of the result");
+    }
+
+    /** Returns the number of replaced multiplications of {@link #ofLinear(Tensor, Tensor, Tensor)}. */
+    private static long ofLinear(DType type, long rows, long inFeatures, long outFeatures) {
+        return replaced(ofLinear(
+                random(type, rows, inFeatures),
+                random(type, outFeatures, inFeatures),
+                random(type, rows, outFeatures)));
     }
 
     @Test

@@ -8,6 +8,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
+import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Random;
 import org.bytedeco.pytorch.Scalar;
@@ -84,6 +85,18 @@ class Tf32x3GemmGpuTest extends ScopedTest {
         }
     }
 
+    /** The number of lines of an operand may be any. */
+    @Test
+    void rowsOfAAndTheDepthNeedNotBeMultiplesOfFour() {
+        for (long rows : new long[] {1, 7, 131}) {
+            requireExact(random(rows, 64), random(64, 132));
+            requireExact(random(rows, 64), random(132, 64).t());
+        }
+        for (long depth : new long[] {1, 37, 513}) {
+            requireExact(random(depth, 132).t(), random(depth, 260));
+        }
+    }
+
     @Test
     void productsOfRandomSizesEqualThoseInDoublePrecision() {
         var draw = new Random();
@@ -110,8 +123,22 @@ class Tf32x3GemmGpuTest extends ScopedTest {
 
     @Test
     void numbersOfAllMagnitudesKeepTheirAccuracy() {
-        Tensor scale = torch.pow(new Scalar(10.0), random(300, 1).mul(new Scalar(8)));
-        requireExact(random(300, 400).mul(scale), random(400, 200).mul(new Scalar(1e-20)));
+        Tensor exponents =
+                torch.linspace(new Scalar(-14.0), new Scalar(20.0), 300).view(300, 1);
+        Tensor scale = torch.pow(new Scalar(10.0), exponents).to(GPU.toTorch(), DType.FLOAT32.scalarType());
+        Tensor a = random(300, 400).mul(scale);
+        Tensor b = random(400, 200).mul(new Scalar(1e-15));
+        Tensor exact = wide(a).mm(wide(b));
+        Tensor error = wide(multiply(a, b)).sub(exact);
+        double[] relative = Tensors.toDoubles(ofRows(error).div(ofRows(exact)));
+        for (int row = 0; row < relative.length; row++) {
+            assertTrue(relative[row] < 2 * ERROR, "row " + row + ": error " + relative[row]);
+        }
+    }
+
+    /** Returns the norm of each row. */
+    private static Tensor ofRows(Tensor x) {
+        return x.mul(x).sum(1).sqrt();
     }
 
     @Test
