@@ -225,7 +225,7 @@ final class TidyCsv {
         try {
             action.run();
         } catch (IOException e) {
-            throw new IOException(path + " cannot be written: " + e.getMessage(), e);
+            throw WholeFile.notWritten(path.toString(), e);
         }
     }
 

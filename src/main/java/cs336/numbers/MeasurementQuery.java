@@ -1,6 +1,7 @@
 package cs336.numbers;
 
 import cs336.bench.Measurements;
+import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.math.BigDecimal;
@@ -549,7 +550,7 @@ public final class MeasurementQuery {
         try {
             return Measurements.read(file);
         } catch (IOException e) {
-            throw new UncheckedIOException("cannot read " + file + ": " + e.getMessage(), e);
+            throw new UncheckedIOException("cannot read " + file + ": " + WholeFile.reason(e), e);
         }
     }
 }

@@ -37,8 +37,10 @@ class ReadmeResultsTest {
                 .toList();
     }
 
+    /** Returns the ratio of a row; NaN for a dash. */
     private static double ratio(String row) {
         String[] cells = row.split("\\|");
-        return Double.parseDouble(cells[cells.length - 1].strip());
+        String ratio = cells[cells.length - 1].strip();
+        return ratio.equals("–") ? Double.NaN : Double.parseDouble(ratio);
     }
 }

@@ -69,10 +69,10 @@ public final class FileWork {
         try {
             action.run();
             return new ArrayList<>();
-        } catch (IOException | IllegalArgumentException e) {
-            return e instanceof IOException io
-                    ? new ArrayList<>(List.of("file", WholeFile.reason(io)))
-                    : new ArrayList<>(List.of("argument", String.valueOf(e.getMessage())));
+        } catch (IOException e) {
+            return new ArrayList<>(List.of("file", WholeFile.reason(e)));
+        } catch (IllegalArgumentException e) {
+            return new ArrayList<>(List.of("argument", String.valueOf(e.getMessage())));
         }
     }
 
