@@ -3,6 +3,8 @@ package cs336.bench;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.regex.Pattern;
@@ -32,7 +34,8 @@ public final class ArgumentCheck {
     }
 
     /**
-     * Checks that files can be created in a folder, by creating one. Creates the folder if it is missing.
+     * Checks that files can be created in a folder, by creating and deleting one. If the folder is missing, checks the
+     * folder in which it would be created; it is still missing afterwards, because another option may be wrong.
      *
      * @param option the option that names the folder
      * @throws IllegalArgumentException if the name is empty
@@ -41,8 +44,14 @@ public final class ArgumentCheck {
     public static void writableFolder(String option, Path folder) throws IOException {
         notEmpty(option, folder);
         try {
-            Files.createDirectories(folder);
-            requireNewFiles(folder);
+            Path existing = folder.toAbsolutePath();
+            while (!Files.exists(existing, LinkOption.NOFOLLOW_LINKS)) {
+                existing = existing.getParent();
+            }
+            if (!Files.isDirectory(existing)) {
+                throw new NotDirectoryException(existing.toString());
+            }
+            requireNewFiles(existing);
         } catch (IOException e) {
             throw WholeFile.notWritten(option + " " + folder, e);
         }

@@ -250,5 +250,6 @@ class CheckpointedTrainingTest {
         err.getBuffer().setLength(0);
         assertEquals(2, run(command, List.of(arguments.split(" ")), new StringWriter()));
         assertEquals(message, err.toString().strip());
+        assertFalse(Files.exists(Path.of("c")) || Files.exists(Path.of("t")), "nothing is left of a refused command");
     }
 }
