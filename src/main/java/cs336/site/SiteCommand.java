@@ -66,7 +66,7 @@ public final class SiteCommand extends LabCommand {
             throw new IllegalArgumentException("--writeup must be a folder with writeup.html, not '" + writeup + "'");
         }
         for (Path input : List.of(notebooks, writeup)) {
-            if (Files.exists(input) && Files.isSameFile(input, output)) {
+            if (Files.exists(input) && Files.exists(output) && Files.isSameFile(input, output)) {
                 throw new IllegalArgumentException("--output must not be the folder " + input + ", which is read");
             }
         }

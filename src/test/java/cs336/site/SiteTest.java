@@ -173,6 +173,19 @@ class SiteTest {
                 empty.toString());
     }
 
+    @Test
+    void theFolderOfTheSiteIsCreated() throws IOException {
+        page("01-a", "<h1 id=\"a\">A</h1>");
+        Files.writeString(root.resolve("texts/writeup.html"), Page.forScreen("Writeup", "<h1 id=\"w\">W</h1>"));
+        Path output = root.resolve("none/out");
+        new CommandLine(new SiteCommand())
+                .execute(
+                        "--notebooks", root.resolve("pages").toString(),
+                        "--writeup", root.resolve("texts").toString(),
+                        "--output", output.toString());
+        assertTrue(Files.exists(output.resolve("index.html")));
+    }
+
     private void assertRefused(String message, String notebooks, String... more) {
         List<String> arguments = new ArrayList<>(List.of(
                 "--notebooks", notebooks, "--output", root.resolve("out").toString()));
