@@ -1,7 +1,7 @@
 package cs336.compile.fuse;
 
-import cs336.compile.program.Argument.View;
 import cs336.compile.program.CallInJava;
+import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.kernels.gemm.Tf32x3Gemm;
@@ -41,17 +41,16 @@ final class Fp32Gemms {
         if (!GemmMerging.isGemm(operation) || operation.output().dtype() != DType.FLOAT32) {
             return false;
         }
-        View a = operation.view(0);
-        View b = operation.view(1);
+        Layout a = operation.view(0).layout();
+        Layout b = operation.view(1).layout();
         return Tf32x3Gemm.isFasterFor(a.shape()[0], b.shape()[1], a.shape()[1], multiprocessors)
                 && supports(a)
                 && supports(b)
-                && b.shape()[1] % Tf32x3Gemm.VECTOR == 0;
+                && supports(operation.output().layout());
     }
 
-    private static boolean supports(View operand) {
-        return Tf32x3Gemm.supports(
-                operand.shape(), operand.layout().strides(), operand.layout().offset());
+    private static boolean supports(Layout matrix) {
+        return Tf32x3Gemm.supports(matrix.shape(), matrix.strides(), matrix.offset());
     }
 
     private static Operation replacement(Operation gemm) {

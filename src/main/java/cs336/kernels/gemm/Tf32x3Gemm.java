@@ -31,9 +31,7 @@ public record Tf32x3Gemm() implements JavaOperator {
     public static final String KERNEL = "gemm_tf32x3";
     public static final int THREADS = 256;
 
-    /** Elements per access of 16 bytes. */
-    public static final int VECTOR = 4;
-
+    private static final int VECTOR = 4; // elements per access of 16 bytes
     private static final int TILE = 128; // rows and columns that a block computes
     private static final int STAGE_DEPTH = 32;
     private static final int STAGES = 3; // in shared memory
@@ -128,7 +126,7 @@ public record Tf32x3Gemm() implements JavaOperator {
     }
 
     /**
-     * Returns whether the kernel supports an operand with these sizes and strides.
+     * Returns whether the kernel supports an operand or a result with these sizes and strides.
      *
      * @param shape rows and columns
      * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
@@ -151,7 +149,7 @@ public record Tf32x3Gemm() implements JavaOperator {
     /**
      * Multiplies two matrices; on the CPU, by PyTorch's matrix multiplication.
      *
-     * @param inputs A [M, K] and B [K, N], fp32; N is a multiple of 4, and {@link #supports} both
+     * @param inputs A [M, K] and B [K, N], fp32; the kernel {@link #supports} both and the result
      * @return the product [M, N], contiguous
      */
     @Override
