@@ -22,13 +22,13 @@
 // stores 16 bytes at a time.
 //
 // Macros set at compile time:
-//   A_BY_ROWS   1 if A is stored row by row, 0 if column by column
-//   B_BY_ROWS   1 if B is stored row by row, 0 if column by column
-//   TILE        rows and columns of a tile: 128
-//   DEPTH       depth of a stage: 32
-//   STAGES      stages in shared memory
-//   THREADS     threads per block: 256
-//   SHARED_BYTES  dynamic shared memory per block
+//   A_BY_ROWS      1 if A is stored row by row, 0 if column by column
+//   B_BY_ROWS      1 if B is stored row by row, 0 if column by column
+//   TILE           rows and columns of a tile: 128
+//   DEPTH          depth of a stage: 32
+//   STAGES         stages in shared memory
+//   THREADS        threads per block: 256
+//   SHARED_BYTES   dynamic shared memory per block
 
 #include "tensor_cores.cuh"
 

@@ -54,8 +54,9 @@ __device__ __forceinline__ int laneId() {
 // Numbers from here on round to an infinite TF32 number.
 constexpr float LARGEST_TF32 = __builtin_bit_cast(float, 0x7f7ff000);
 
-// Converts an fp32 element of an operand to one or two TF32 numbers. ANY: also for infinite numbers and those that round to them. Their first part is zero; otherwise
-// their second part would be NaN, and so could be hi · lo with the other operand.
+// Converts an fp32 element of an operand to one or two TF32 numbers. ANY: also for infinite numbers and those that round
+// to them. Their first part is zero; otherwise their second part would be NaN, and so could be hi · lo with the other
+// operand.
 template <bool ANY = false, typename Operand>
 __device__ __forceinline__ void setPart(Operand &operand, int i, float x) {
     if constexpr (PARTS == 1) {

@@ -33,7 +33,7 @@ import java.util.stream.IntStream;
  * kernel.
  */
 final class StepTraces {
-    /** What the option {@code --trace} does. */
+    /** The description of the option {@code --trace}. */
     static final String OPTION_DESCRIPTION =
             "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
                     + " models, in a folder for each";

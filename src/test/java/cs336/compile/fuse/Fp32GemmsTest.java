@@ -55,15 +55,15 @@ class Fp32GemmsTest extends ScopedTest {
 
     @Test
     void otherDtypesSmallMatricesAndUnalignedLinesAreLeftToCublas() {
-        assertEquals(3, ofLinear(DType.FLOAT32, 512, 640, 512));
-        assertEquals(0, ofLinear(DType.BFLOAT16, 512, 640, 512));
-        assertEquals(0, ofLinear(DType.FLOAT32, 128, 64, 128), "small");
-        assertEquals(0, ofLinear(DType.FLOAT32, 512, 638, 512), "lines of the right operand, or of the result");
-        assertEquals(0, ofLinear(DType.FLOAT32, 512, 640, 510), "lines of the left operand, or of the result");
+        assertEquals(3, replacedInLinear(DType.FLOAT32, 512, 640, 512));
+        assertEquals(0, replacedInLinear(DType.BFLOAT16, 512, 640, 512));
+        assertEquals(0, replacedInLinear(DType.FLOAT32, 128, 64, 128), "small");
+        assertEquals(0, replacedInLinear(DType.FLOAT32, 512, 638, 512), "lines of the right operand, or of the result");
+        assertEquals(0, replacedInLinear(DType.FLOAT32, 512, 640, 510), "lines of the left operand, or of the result");
     }
 
-    /** Returns the number of replaced multiplications of {@link #ofLinear(Tensor, Tensor, Tensor)}. */
-    private static long ofLinear(DType type, long rows, long inFeatures, long outFeatures) {
+    /** Returns the number of replaced multiplications of {@link #ofLinear}. */
+    private static long replacedInLinear(DType type, long rows, long inFeatures, long outFeatures) {
         return replaced(ofLinear(
                 random(type, rows, inFeatures),
                 random(type, outFeatures, inFeatures),
