@@ -58,6 +58,16 @@ __device__ __forceinline__ void tmaLoad(unsigned to, const TensorMap &map, unsig
                  : "memory");
 }
 
+// Loads like tmaLoad to the same addresses in each block of the cluster whose bit is set in `blocks`. The barrier of the same
+// address in each of them counts the bytes.
+__device__ __forceinline__ void tmaMulticast(unsigned to, const TensorMap &map, unsigned barrier, int blocks, int x, int y,
+                                             int z, int w) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(to),
+                 "l"(&map), "r"(barrier), "h"((short)blocks), "r"(x), "r"(y), "r"(z), "r"(w)
+                 : "memory");
+}
+
 __device__ __forceinline__ void tmaStore(const TensorMap &map, unsigned from, int x, int y, int z, int w) {
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
                  "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
@@ -122,6 +132,14 @@ __device__ __forceinline__ const float *inBlock(const float *shared, int rank) {
 __device__ __forceinline__ void barrierArriveIn(int rank, unsigned barrier) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(barrier),
+                 "r"(rank)
+                 : "memory");
+}
+
+// Arrives like barrierArriveIn after reads only. It does not wait for earlier writes, which would take as long as an access to L2.
+__device__ __forceinline__ void barrierArriveAfterReadsIn(int rank, unsigned barrier) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier),
                  "r"(rank)
                  : "memory");
 }

@@ -12,6 +12,7 @@ import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
+import cs336.kernels.gemm.Tf32Gemm;
 import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.RmsNormTile;
@@ -252,6 +253,14 @@ class AllKernelsCompileTest {
                         Tf32x3Gemm.THREADS,
                         Tf32x3Gemm.sharedBytes(aByRows, bByRows)));
             }
+        }
+        for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
+            variants.add(KernelVariant.forHopper(
+                    Tf32Gemm.FILE,
+                    Tf32Gemm.KERNEL,
+                    Tf32Gemm.defines(tileColumns),
+                    Tf32Gemm.THREADS,
+                    Tf32Gemm.sharedBytes(tileColumns)));
         }
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
             for (int vector : new int[] {1, 8}) {

@@ -9,10 +9,12 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.gemm.Tf32Gemm;
 import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.FusedRmsNorm;
 import cs336.kernels.norms.WeightedSum;
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelLog;
 import cs336.kernels.runtime.Route;
 import cs336.torch.Backward;
@@ -23,6 +25,7 @@ import cs336.torch.Torch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -214,6 +217,17 @@ public final class SmallLaunches {
         }
         new Tf32x3Gemm().compute(random(DType.FLOAT32, 131, 100), random(DType.FLOAT32, 100, 132));
         new Tf32x3Gemm().compute(random(DType.FLOAT32, 37, 132).t(), random(DType.FLOAT32, 37, 132));
+        if (Tf32Gemm.runsOn(Gpu.of(gpu))) {
+            for (int columns : new int[] {132, 9_004}) { // 9,004: a cluster computes more than one tile
+                new Tf32Gemm()
+                        .compute(
+                                random(DType.FLOAT32, 513, 100),
+                                random(DType.FLOAT32, columns, 100).t());
+            }
+            Tensor[] weights = new Tensor[Tf32Gemm.MOST_WEIGHTS];
+            Arrays.setAll(weights, i -> random(DType.FLOAT32, 192, 300).t());
+            new Tf32Gemm().compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1], weights[2]);
+        }
     }
 
     private void loss() {

@@ -29,10 +29,11 @@ public final class FusionPasses {
 
     /**
      * Returns a prepared program whose pointwise operations and reductions are generated kernels, and whose large fp32
-     * matrix multiplications run on tensor cores where that is faster.
+     * matrix multiplications run by kernels of this project where these are faster than cuBLAS.
      */
     static Program fusePrepared(Program prepared, Device device) {
-        return Fp32Gemms.of(Simplification.withoutDeadOperations(Fusion.of(prepared, device)), device);
+        Program fused = Simplification.withoutDeadOperations(Fusion.of(prepared, device));
+        return Tf32Gemms.on(device).of(Fp32Gemms.of(fused, device));
     }
 
     /** Returns a program for a device; see {@link #fusePrepared}. */

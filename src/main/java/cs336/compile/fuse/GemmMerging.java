@@ -6,6 +6,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.ArrayList;
@@ -40,7 +41,7 @@ import org.bytedeco.pytorch.Tensor;
  * </ul>
  *
  * <p>Parameters in fp32 have separate storages, so only the matrix multiplications that compute their gradients are
- * merged.
+ * merged, and with TF32 those for which {@link Tf32Gemms} has a kernel that reads separate weights.
  */
 final class GemmMerging {
     private static final int ROWS = 0;
@@ -55,6 +56,7 @@ final class GemmMerging {
 
     private final Program program;
     private final Device device;
+    private final Tf32Gemms tf32;
     private final Map<ProgramValue, Operation> producers = new HashMap<>();
     private final Map<ProgramValue, List<View>> reads = new HashMap<>();
     private final Set<ProgramValue> readOtherwise = new HashSet<>();
@@ -66,9 +68,10 @@ final class GemmMerging {
     private final List<Operation> concatenations = new ArrayList<>();
     private int size;
 
-    private GemmMerging(Program program, Device device) {
+    private GemmMerging(Program program, Device device, Tf32Gemms tf32) {
         this.program = program;
         this.device = device;
+        this.tf32 = tf32;
         constants = new LinkedHashMap<>(program.constants());
         size = program.size();
         returned = program.returned();
@@ -85,9 +88,13 @@ final class GemmMerging {
 
     /** Returns the program with fewer matrix multiplications. */
     static Program of(Program program, Device device) {
+        return of(program, device, Tf32Gemms.on(device));
+    }
+
+    static Program of(Program program, Device device, Tf32Gemms tf32) {
         boolean isPure = program.operations().stream()
                 .allMatch(operation -> operation.overwrites().isEmpty());
-        return isPure ? new GemmMerging(program, device).run() : program;
+        return isPure ? new GemmMerging(program, device, tf32).run() : program;
     }
 
     /**
@@ -169,19 +176,30 @@ final class GemmMerging {
         boolean areMergeable =
                 gemms.stream().allMatch(gemm -> !replacements.containsKey(gemm) && isPlaceable(gemm.output(), isLeft));
         AdjacentMatrices all = areMergeable ? adjacent(others, isLeft ? ROWS : COLUMNS) : null;
-        if (all == null) {
-            return;
+        if (all != null) {
+            View x = gemms.get(0).view(common);
+            View whole = all.whole.transposed();
+            ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
+            place(inOrder(gemms, others, all.parts), merged, isLeft ? COLUMNS : ROWS);
+        } else if (areMergeable && isLeft && tf32.areFasterTogether(gemms)) {
+            long[] shape = {gemms.get(0).output().shape()[0], sumOfColumns(gemms)};
+            ProgramValue merged = newValue(Layout.contiguous(DType.FLOAT32, shape));
+            replace(gemms, tf32.together(gemms, merged));
+            place(gemms, merged, COLUMNS);
         }
-        View x = gemms.get(0).view(common);
-        View whole = all.whole.transposed();
-        ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
-        List<View> results = inOrder(gemms, others, all.parts).stream()
-                .map(gemm -> new View(gemm.output()))
-                .toList();
-        List<View> places = new Concatenation(isLeft ? COLUMNS : ROWS).parts(merged, results);
+    }
+
+    /** Makes the results of matrix multiplications parts of a merged one. */
+    private void place(List<Operation> gemms, ProgramValue merged, int dim) {
+        List<View> results = gemms.stream().map(gemm -> new View(gemm.output())).toList();
+        List<View> places = new Concatenation(dim).parts(merged, results);
         for (int i = 0; i < places.size(); i++) {
             parts.put(results.get(i).value(), places.get(i));
         }
+    }
+
+    private static long sumOfColumns(List<Operation> gemms) {
+        return gemms.stream().mapToLong(gemm -> gemm.output().shape()[1]).sum();
     }
 
     /** Returns whether a result can be columns of a wider matrix, or another result can follow it in memory. */
@@ -261,12 +279,13 @@ final class GemmMerging {
         Operation first = gemms.get(0);
         long[] shape = {left.shape()[0], right.shape()[1]};
         ProgramValue merged = newValue(Layout.contiguous(first.output().dtype(), shape));
-        gemms.forEach(gemm -> replacements.put(gemm, List.of()));
-        replacements.put(
-                first,
-                List.of(new Operation(
-                        first.operator(), List.of(left, right), List.of(merged), List.of(), first.keys())));
+        replace(gemms, new Operation(first.operator(), List.of(left, right), List.of(merged), List.of(), first.keys()));
         return merged;
+    }
+
+    private void replace(List<Operation> gemms, Operation replacement) {
+        gemms.forEach(gemm -> replacements.put(gemm, List.of()));
+        replacements.put(gemms.get(0), List.of(replacement));
     }
 
     /** Returns a list permuted as {@code ordered} permutes the keys. */

@@ -31,7 +31,6 @@ public record Tf32x3Gemm() implements JavaOperator {
     public static final String KERNEL = "gemm_tf32x3";
     public static final int THREADS = 256;
 
-    private static final int VECTOR = 4; // elements per access of 16 bytes
     private static final int TILE = 128; // rows and columns that a block computes
     private static final int STAGE_DEPTH = 32;
     private static final int STAGES = 3; // in shared memory
@@ -132,13 +131,7 @@ public record Tf32x3Gemm() implements JavaOperator {
      * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
      */
     public static boolean supports(long[] shape, long[] strides, long offset) {
-        int lines = strides[1] == 1 ? 0 : 1; // the dimension from one line of contiguous elements to the next
-        return strides[1 - lines] == 1
-                && strides[lines] >= shape[1 - lines]
-                && strides[lines] % VECTOR == 0
-                && strides[lines] <= Integer.MAX_VALUE
-                && shape[1 - lines] % VECTOR == 0
-                && offset % VECTOR == 0;
+        return GemmOperands.areLinesAligned(shape, strides, offset);
     }
 
     @Override
@@ -155,15 +148,11 @@ public record Tf32x3Gemm() implements JavaOperator {
     @Override
     public Tensor[] compute(Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
-            Tensor product =
-                    inputs[0].is_cuda() ? onGpu(aligned(inputs[0]), aligned(inputs[1])) : inputs[0].mm(inputs[1]);
+            Tensor product = inputs[0].is_cuda()
+                    ? onGpu(GemmOperands.aligned(inputs[0]), GemmOperands.aligned(inputs[1]))
+                    : inputs[0].mm(inputs[1]);
             return new Tensor[] {scope.escape(product)};
         }
-    }
-
-    /** Returns the tensor or, if its first element is not 16-byte aligned, a copy. */
-    private static Tensor aligned(Tensor x) {
-        return x.data_ptr().address() % (VECTOR * DType.FLOAT32.bytes()) == 0 ? x : x.clone();
     }
 
     private static Tensor onGpu(Tensor a, Tensor b) {

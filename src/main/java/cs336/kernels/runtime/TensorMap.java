@@ -4,6 +4,7 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.Arrays;
+import java.util.Set;
 import org.bytedeco.cuda.cudart.CUtensorMap;
 import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.BytePointer;
@@ -62,6 +63,16 @@ public final class TensorMap {
      */
     public static TensorMap of(Tensor tensor, int... box) {
         DType dtype = TensorChecks.type("tensor", tensor, TensorChecks.KERNEL_TYPES);
+        return of(tensor, dtype, code(dtype), box);
+    }
+
+    /** Returns the map {@link #of} an fp32 tensor whose elements TMA rounds to TF32 when it loads them. */
+    public static TensorMap roundedToTf32(Tensor tensor, int... box) {
+        DType dtype = TensorChecks.type("tensor", tensor, Set.of(DType.FLOAT32));
+        return of(tensor, dtype, cudart.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32, box);
+    }
+
+    private static TensorMap of(Tensor tensor, DType dtype, int type, int... box) {
         int n = box.length;
         int missing = n - (int) tensor.dim();
         if (tensor.dim() < 2 || n > MAX_DIMENSIONS || missing < 0) {
@@ -93,7 +104,7 @@ public final class TensorMap {
                     + " elements in its last dimension for " + dtype + ", not " + reversed[0]);
         }
         long address = tensor.data_ptr().address();
-        return new TensorMap(tensor, new TensorMapContent(address, code(dtype), sizes, strides, reversed));
+        return new TensorMap(tensor, new TensorMapContent(address, type, sizes, strides, reversed));
     }
 
     /**

@@ -1,0 +1,162 @@
+package cs336.kernels.gemm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import cs336.kernels.runtime.Gpu;
+import cs336.torch.CudaGraph;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
+import cs336.torch.Torch;
+import java.util.Arrays;
+import java.util.Random;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** Compares with fp64, with operands that were rounded to TF32 before and with the original ones. */
+@Tag("gpu")
+class Tf32GemmGpuTest extends ScopedTest {
+    private static final Device GPU = Device.cuda(0);
+    private static final double SUM_ERROR = 3e-5; // tensor cores truncate sums; norm of the error over the norm
+    private static final double ROUNDING_ERROR = 3.2e-4; // of the operands, 2^-11 / sqrt(3) · sqrt(2) with a margin
+    private static final int RUNS = 60;
+
+    @BeforeEach
+    void drawOtherNumbers() {
+        assumeTrue(Tf32Gemm.runsOn(Gpu.of(GPU)), "needs a Hopper GPU");
+        Torch.seed(System.nanoTime());
+    }
+
+    private static Tensor random(long rows, long columns) {
+        return torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32));
+    }
+
+    private static Tensor wide(Tensor x) {
+        return x.to(DType.FLOAT64.scalarType());
+    }
+
+    /** Rounds to 11 significant bits, ties away from zero. */
+    private static Tensor rounded(Tensor x) {
+        Tensor bits = x.contiguous().view(torch.ScalarType.Int);
+        return wide(
+                bits.add(new Scalar(1 << 12)).__and__(new Scalar(-(1 << 13))).view(torch.ScalarType.Float));
+    }
+
+    /** Multiplies into memory that was full of NaN, so that elements that are not written show. */
+    private static Tensor multiply(int tileColumns, Tensor x, Tensor... weights) {
+        long columns = weights[0].size(0) * weights.length;
+        torch.full(new long[] {x.size(0), columns}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
+                .close();
+        return Tf32Gemm.onGpu(
+                tileColumns, x, Arrays.stream(weights).map(Tensor::t).toArray(Tensor[]::new));
+    }
+
+    private static void requireExact(int tileColumns, Tensor x, Tensor... weights) {
+        Tensor product = multiply(tileColumns, x, weights);
+        for (int i = 0; i < weights.length; i++) {
+            long columns = weights[i].size(0);
+            Tensor part = wide(product.narrow(1, i * columns, columns));
+            double sum = error(part, rounded(x).mm(rounded(weights[i]).t()));
+            double all = error(part, wide(x).mm(wide(weights[i]).t()));
+            String text = "weight " + i + " of " + weights.length + ", " + x.size(0) + " × " + x.size(1) + " × "
+                    + columns + " with tiles of " + tileColumns + ": errors " + sum + ", " + all;
+            assertTrue(sum < SUM_ERROR && all < ROUNDING_ERROR, text);
+        }
+    }
+
+    private static double error(Tensor found, Tensor exact) {
+        return found.sub(exact).norm().item_double() / exact.norm().item_double();
+    }
+
+    @Test
+    void productsOfRandomSizesEqualThoseInDoublePrecision() {
+        var draw = new Random();
+        for (int i = 0; i < RUNS; i++) {
+            try (var scope = MemoryScope.open()) {
+                int tileColumns = Tf32Gemm.TILE_COLUMNS.get(i % Tf32Gemm.TILE_COLUMNS.size());
+                int weights = 1 + draw.nextInt(Tf32Gemm.MOST_WEIGHTS);
+                long rows = 1 + draw.nextInt(3000);
+                long columns =
+                        weights == 1 ? 4L * (1 + draw.nextInt(2000)) : (long) tileColumns * (1 + draw.nextInt(9));
+                long depth = 4L * (1 + draw.nextInt(800));
+                Tensor[] all = new Tensor[weights];
+                Arrays.setAll(all, n -> random(columns, depth));
+                requireExact(tileColumns, random(rows, depth), all);
+            }
+        }
+    }
+
+    @Test
+    void sizesOfModelsEqualThoseInDoublePrecision() {
+        for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
+            try (var scope = MemoryScope.open()) {
+                requireExact(tileColumns, random(512, 10240), random(2560, 10240));
+                requireExact(tileColumns, random(2048, 1600), random(6400, 1600));
+            }
+        }
+    }
+
+    @Test
+    void gapsBetweenRowsAndUnalignedAddressesAreAllowed() {
+        requireExact(96, random(200, 512).narrow(1, 64, 256), random(300, 512).narrow(1, 4, 256));
+        Tensor memory = torch.randn(new long[] {1 + 256 * 256}, GPU.options(DType.FLOAT32));
+        Tensor unaligned = memory.narrow(0, 1, 256 * 256).view(256, 256);
+        Tensor product = new Tf32Gemm().compute(unaligned, unaligned.t())[0];
+        assertTrue(error(wide(product), wide(unaligned).mm(wide(unaligned).t())) < ROUNDING_ERROR);
+    }
+
+    @Test
+    void resultsAreReproducible() {
+        Tensor x = random(1000, 1600);
+        Tensor w = random(6400, 1600);
+        Tensor first = multiply(208, x, w);
+        for (int i = 0; i < RUNS; i++) {
+            try (var scope = MemoryScope.open()) {
+                assertTrue(first.equal(multiply(208, x, w)), "run " + i);
+            }
+        }
+    }
+
+    @Test
+    void replaysOfAGraphEqualDirectCalls() {
+        Tensor x = random(512, 1280);
+        Tensor w = random(1280, 1280);
+        Tensor c = torch.empty_like(x);
+        Runnable work = () -> {
+            try (var scope = MemoryScope.open()) {
+                c.copy_(new Tf32Gemm().compute(new Tf32Gemm().compute(x, w.t())[0], w.t())[0]);
+            }
+        };
+        try (var graph = CudaGraph.on(GPU)) {
+            graph.warmUp(work);
+            graph.record(work);
+            for (int i = 0; i < RUNS; i++) {
+                x.normal_();
+                graph.replay();
+                try (var scope = MemoryScope.open()) {
+                    Tensor once = new Tf32Gemm().compute(x, w.t())[0];
+                    assertTrue(c.equal(new Tf32Gemm().compute(once, w.t())[0]), "replay " + i);
+                }
+            }
+        }
+    }
+
+    @Test
+    void anInfiniteOperandGivesNoFiniteNumber() {
+        Tensor x = random(256, 256);
+        x.select(0, 3).narrow(0, 7, 1).fill_(new Scalar(Double.POSITIVE_INFINITY));
+        x.select(0, 5).narrow(0, 9, 1).fill_(new Scalar(Double.NaN));
+        Tensor finite = torch.isfinite(multiply(128, x, random(256, 256)));
+        for (long row = 0; row < x.size(0); row++) {
+            assertEquals(
+                    row == 3 || row == 5 ? 0 : 256, finite.select(0, row).sum().item_long(), "row " + row);
+        }
+    }
+}
