@@ -74,7 +74,12 @@ record Access(List<Digit> digits, long offset) {
 
     /** Returns whether iteration n reads element n. */
     boolean isIdentity() {
-        return offset == 0 && digits.stream().allMatch(digit -> digit.stride() == digit.place());
+        for (Digit digit : digits) {
+            if (digit.stride() != digit.place()) {
+                return false;
+            }
+        }
+        return offset == 0;
     }
 
     /** Returns whether iteration n reads element n / columns. */

@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import cs336.compile.fuse.KernelEmitter.EmittedKernel;
+import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Layout;
@@ -19,6 +20,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -43,7 +45,7 @@ final class FusedKernel implements Operator {
     private final List<ProgramValue> inputs;
     private final List<ProgramValue> outputs;
     private final Device device;
-    private final Interpreter members;
+    private Interpreter members; // null until the first run without a GPU
     private EmittedKernel emitted;
     private boolean isSearched;
 
@@ -52,14 +54,6 @@ final class FusedKernel implements Operator {
         this.device = device;
         this.outputs = outputs;
         inputs = group.inputs();
-        List<View> results = outputs.stream().map(View::new).toList();
-        List<Operation> operations = group.operations();
-        Stream<ProgramValue> created = operations.stream().flatMap(operation -> operation.creates().stream());
-        int lastId = Stream.concat(inputs.stream(), created)
-                .mapToInt(ProgramValue::id)
-                .max()
-                .orElse(0);
-        members = new Interpreter(new Program(inputs, Map.of(), operations, results, lastId + 1));
     }
 
     /** Returns the operation that computes these values of a group. */
@@ -89,7 +83,21 @@ final class FusedKernel implements Operator {
 
     /** Returns the outputs, computed by one tensor operation per member. */
     Tensor[] runMembers(Tensor... in) {
+        if (members == null) {
+            members = new Interpreter(program());
+        }
         return members.run(in);
+    }
+
+    private Program program() {
+        List<View> results = outputs.stream().map(View::new).toList();
+        List<Operation> operations = group.operations();
+        Stream<ProgramValue> created = operations.stream().flatMap(operation -> operation.creates().stream());
+        int lastId = Stream.concat(inputs.stream(), created)
+                .mapToInt(ProgramValue::id)
+                .max()
+                .orElse(0);
+        return new Program(inputs, Map.of(), operations, results, lastId + 1);
     }
 
     private Tensor[] launch(Tensor[] in) {
@@ -174,6 +182,35 @@ final class FusedKernel implements Operator {
     private int mostSharedBytes() {
         int ofDevice = device.isCuda() ? Gpu.of(device).blockSharedBytes() - STATIC_SHARED_BYTES : MOST_SHARED_BYTES;
         return Math.min(MOST_SHARED_BYTES, ofDevice);
+    }
+
+    /**
+     * Returns what the source depends on, with numbers in place of values. Kernels with equal lists have equal sources.
+     */
+    List<Object> structure() {
+        Map<ProgramValue, Integer> numbers = new HashMap<>();
+        List<Object> structure =
+                new ArrayList<>(List.of(group.elements(), group.columns(), group.isOverColumns(), inputs.size()));
+        for (ProgramValue input : inputs) {
+            numbers.put(input, numbers.size());
+            structure.add(input.layout());
+        }
+        for (Operation operation : group.operations()) {
+            structure.add(operation.operator());
+            for (Argument argument : operation.arguments()) {
+                structure.add(argument instanceof View view ? numbers.get(view.value()) : argument);
+                structure.add(argument instanceof View view ? view.layout() : "number");
+            }
+            numbers.put(operation.output(), numbers.size());
+            structure.add(operation.output().layout());
+        }
+        outputs.forEach(output -> structure.add(numbers.get(output)));
+        return structure;
+    }
+
+    /** Takes the source from a kernel with an equal {@link #structure}. */
+    void emitLike(FusedKernel other) {
+        emitted = other.emitted();
     }
 
     /** Returns the kernel with its source. */

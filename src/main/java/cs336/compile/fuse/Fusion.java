@@ -14,7 +14,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.UnaryOperator;
 
 /**
  * The pass that joins pointwise operations and reductions into groups, each of which becomes one kernel.
@@ -42,6 +41,7 @@ final class Fusion {
 
         final BitSet ancestors = new BitSet();
         int position; // of the last operation
+        boolean hasReaders;
 
         Node(int number, FusionGroup group, Operation operation) {
             this.number = number;
@@ -111,12 +111,13 @@ final class Fusion {
     private void place(Operation operation, int position) {
         boolean isReduction = operation.operator() instanceof ReductionOperator;
         boolean isFusible = isReduction || operation.operator() instanceof PointwiseOperator;
+        Set<Node> before = before(operation);
         Node node = null;
         if (isFusible) {
             for (Node candidate : candidates(operation)) {
                 // The kernel of sums over rows stores nothing else.
                 boolean hasResult = !candidate.group.isOverColumns() || isReduction;
-                if (hasResult && !dependsOnThrough(operation, candidate) && candidate.group.add(operation)) {
+                if (hasResult && !dependsOnThrough(before, candidate) && candidate.group.add(operation)) {
                     node = candidate;
                     break;
                 }
@@ -128,7 +129,7 @@ final class Fusion {
             nodes.add(node);
         }
         node.position = position;
-        register(node, operation);
+        register(node, operation, before);
         if (isFusible && destinations.containsKey(operation.output())) {
             nodesOfDestination
                     .computeIfAbsent(destinations.get(operation.output()), d -> new ArrayList<>())
@@ -136,20 +137,20 @@ final class Fusion {
         }
     }
 
-    private void register(Node node, Operation operation) {
-        Set<Node> before = before(operation);
+    private void register(Node node, Operation operation, Set<Node> before) {
         before.remove(node);
         node.before.addAll(before);
         var inputs = new BitSet();
         for (Node earlier : before) {
             inputs.set(earlier.number);
             inputs.or(earlier.ancestors);
+            earlier.hasReaders = true;
         }
         inputs.clear(node.number);
         inputs.andNot(node.ancestors);
         if (!inputs.isEmpty()) { // descendants already have the other ancestors of the node
             node.ancestors.or(inputs);
-            for (Node other : nodes) {
+            for (Node other : node.hasReaders ? nodes : List.<Node>of()) {
                 if (other.ancestors.get(node.number)) {
                     other.ancestors.or(inputs);
                 }
@@ -172,9 +173,9 @@ final class Fusion {
         return before;
     }
 
-    /** Returns whether an input of the operation is computed from a result of the group outside of the group. */
-    private boolean dependsOnThrough(Operation operation, Node group) {
-        return before(operation).stream().anyMatch(node -> node != group && node.ancestors.get(group.number));
+    /** Returns whether one of the nodes before an operation depends on a group and is not the group itself. */
+    private static boolean dependsOnThrough(Set<Node> before, Node group) {
+        return before.stream().anyMatch(node -> node != group && node.ancestors.get(group.number));
     }
 
     /**
@@ -191,9 +192,11 @@ final class Fusion {
             boolean isLarge =
                     view.layout().elements() > 1 && bytes == view.layout().bytes();
             if (isLarge) { // a tensor of full size is worth loading once for two operations
-                readers.getOrDefault(view.value(), Set.of()).stream()
-                        .filter(reader -> reader != producer)
-                        .forEach(reader -> shared.merge(reader, bytes, Long::sum));
+                for (Node reader : readers.getOrDefault(view.value(), Set.of())) {
+                    if (reader != producer) {
+                        shared.merge(reader, bytes, Long::sum);
+                    }
+                }
             }
         }
         // A kernel that computes all operands of a concatenation stores them next to each other.
@@ -201,11 +204,10 @@ final class Fusion {
         nodesOfDestination
                 .getOrDefault(destinations.get(out), List.of())
                 .forEach(node -> shared.merge(node, out.layout().bytes(), Long::sum));
-        return shared.keySet().stream()
-                .filter(node -> node.group != null)
-                .sorted(Comparator.comparing((Node node) -> -shared.get(node)).thenComparing(node -> -node.position))
-                .limit(MAX_CANDIDATES)
-                .toList();
+        List<Node> candidates = new ArrayList<>(shared.keySet());
+        candidates.removeIf(node -> node.group == null);
+        candidates.sort(Comparator.comparing((Node node) -> -shared.get(node)).thenComparing(node -> -node.position));
+        return candidates.subList(0, Math.min(candidates.size(), MAX_CANDIDATES));
     }
 
     // ---- recomputation
@@ -261,11 +263,10 @@ final class Fusion {
                 || !group.add(copy, first)) {
             return false;
         }
-        UnaryOperator<View> ofCopy = view -> view.value() == load.value() ? new View(value, view.layout()) : view;
-        group.members().subList(first + 1, group.members().size()).replaceAll(member -> member.withViews(ofCopy));
+        group.replaceLoad(load.value(), value, first + 1);
         readers.get(load.value()).remove(reader);
         copy.reads().forEach(view -> loads.merge(view.value(), 1, Integer::sum));
-        register(reader, copy);
+        register(reader, copy, before(copy));
         return true;
     }
 

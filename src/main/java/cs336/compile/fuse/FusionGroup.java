@@ -46,6 +46,7 @@ final class FusionGroup {
     private final List<Operation> concatenations = new ArrayList<>();
     private final Map<ProgramValue, Level> levels = new HashMap<>();
     private final TreeSet<Long> places = new TreeSet<>(); // where the iterations are divided into dimensions
+    private Set<View> loads; // null until the first use after a change
 
     private FusionGroup(long elements) {
         this.elements = elements;
@@ -117,11 +118,19 @@ final class FusionGroup {
 
     /** Returns the views from outside that the members read. */
     Set<View> loads() {
-        Set<View> loads = new LinkedHashSet<>();
-        members.forEach(member -> member.reads().stream()
-                .filter(view -> !levels.containsKey(view.value()))
-                .forEach(loads::add));
+        if (loads == null) {
+            loads = new LinkedHashSet<>();
+            members.forEach(this::addLoads);
+        }
         return loads;
+    }
+
+    private void addLoads(Operation member) {
+        for (View view : member.reads()) {
+            if (!levels.containsKey(view.value())) {
+                loads.add(view);
+            }
+        }
     }
 
     /** Returns the member that computes a value, which must be one of this group. */
@@ -131,25 +140,47 @@ final class FusionGroup {
 
     /** Returns the index of the member that computes a value, or −1. */
     int indexOf(ProgramValue value) {
-        return members.stream().map(Operation::output).toList().indexOf(value);
+        for (int i = 0; i < members.size(); i++) {
+            if (members.get(i).output() == value) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
+    /** Lets members from number {@code first} on read a member's result instead of a loaded value. */
+    void replaceLoad(ProgramValue loaded, ProgramValue result, int first) {
+        members.subList(first, members.size())
+                .replaceAll(member ->
+                        member.withViews(view -> view.value() == loaded ? new View(result, view.layout()) : view));
+        loads = null;
     }
 
     /** Returns whether the members that load a value could instead read the result of a member like this operation. */
     boolean canUse(Operation operation, ProgramValue value) {
         Level from = levelOf(operation);
-        return from != null
-                && members.stream()
-                        .allMatch(member -> member.reads().stream()
-                                .filter(view -> view.value() == value)
-                                .allMatch(
-                                        view -> isReadable(member, view, levels.get(member.output()), from, columns)));
+        if (from == null) {
+            return false;
+        }
+        for (Operation member : members) {
+            for (View view : member.reads()) {
+                if (view.value() == value && !isReadable(member, view, levels.get(member.output()), from, columns)) {
+                    return false;
+                }
+            }
+        }
+        return true;
     }
 
     /** Removes members that none of these values depends on. */
     void removeUnused(List<ProgramValue> values) {
         List<View> results = values.stream().map(View::new).toList();
-        members.retainAll(Simplification.withoutDeadOperations(new Program(List.of(), Map.of(), members, results, 0))
-                .operations());
+        Set<Operation> used = new HashSet<>(
+                Simplification.withoutDeadOperations(new Program(List.of(), Map.of(), members, results, 0))
+                        .operations());
+        if (members.retainAll(used)) {
+            loads = null;
+        }
     }
 
     /** Lets the kernel store members as the operands of a concatenation if it can. */
@@ -200,8 +231,13 @@ final class FusionGroup {
         }
         columns = newColumns;
         places.addAll(all);
-        members.add(position, operation);
         levels.put(operation.output(), level);
+        if (loads != null && position == members.size()) {
+            addLoads(operation);
+        } else {
+            loads = null;
+        }
+        members.add(position, operation);
         return true;
     }
 
@@ -266,17 +302,23 @@ final class FusionGroup {
         };
     }
 
+    /** Returns the places where the iterations are divided with one more member, or null if that is not possible. */
     private TreeSet<Long> placesWith(Operation operation, Level level, long newColumns) {
-        var all = new TreeSet<>(places);
+        var added = new HashSet<Long>();
         if (newColumns != 0) {
-            all.add(newColumns);
+            added.add(newColumns);
         }
         long factor = isPointwisePerRow(operation, level) ? newColumns : 1;
         for (View view : operation.reads()) {
             for (Digit digit : Access.of(operation, view).digits()) {
-                all.add(digit.place() * factor);
+                added.add(digit.place() * factor);
             }
         }
+        if (places.containsAll(added)) {
+            return places;
+        }
+        var all = new TreeSet<>(places);
+        all.addAll(added);
         long smaller = 1;
         for (long place : all) {
             if (place % smaller != 0 || elements % place != 0) {

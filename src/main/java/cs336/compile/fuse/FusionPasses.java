@@ -4,6 +4,7 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.torch.Device;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -53,13 +54,19 @@ public final class FusionPasses {
         return fused;
     }
 
-    /** Writes the sources of all kernels, on all cores: the first run of the program needs each of them. */
+    /**
+     * Writes the sources of all kernels, on all cores: the first run of the program needs each of them. The layers of a
+     * model have equal kernels, whose source is written once.
+     */
     private static void writeSources(Program fused) {
-        fused.operations().parallelStream().forEach(operation -> {
+        Map<List<Object>, List<FusedKernel>> equal = new HashMap<>();
+        for (Operation operation : fused.operations()) {
             if (operation.operator() instanceof FusedKernel kernel) {
-                kernel.emitted();
+                equal.computeIfAbsent(kernel.structure(), s -> new ArrayList<>())
+                        .add(kernel);
             }
-        });
+        }
+        equal.values().parallelStream().forEach(kernels -> kernels.forEach(kernel -> kernel.emitLike(kernels.get(0))));
     }
 
     /** Returns a prepared program that leaves casts to an optimizer. */

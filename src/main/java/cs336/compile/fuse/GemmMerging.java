@@ -2,6 +2,7 @@ package cs336.compile.fuse;
 
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
+import cs336.compile.program.DispatchedOperator;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
@@ -77,9 +78,10 @@ final class GemmMerging {
         returned = program.returned();
         for (Operation operation : program.operations()) {
             operation.creates().forEach(value -> producers.put(value, operation));
+            boolean isGemm = isGemm(operation);
             for (View view : operation.reads()) {
                 reads.computeIfAbsent(view.value(), v -> new ArrayList<>()).add(view);
-                if (!isGemm(operation)) {
+                if (!isGemm) {
                     readOtherwise.add(view.value());
                 }
             }
@@ -145,7 +147,8 @@ final class GemmMerging {
 
     /** Returns whether an operation is a matrix multiplication. */
     static boolean isGemm(Operation operation) {
-        return operation.operator().toString().equals("mm");
+        return operation.operator() instanceof DispatchedOperator operator
+                && operator.name().equals("aten::mm");
     }
 
     /** Returns the matrix multiplications by their common operand; the other one is a transposed row-major matrix. */

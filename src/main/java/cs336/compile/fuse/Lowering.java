@@ -14,12 +14,13 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
@@ -80,7 +81,7 @@ final class Lowering {
         if (!hasLowerableOperands || !isLowerable(layout.dtype())) {
             return false;
         }
-        String name = operation.operator().toString().replaceFirst("_\\.", ".").replaceFirst("_$", "");
+        String name = functionalName(operation.operator().toString());
         boolean isFloating = layout.dtype().isFloatingPoint(); // arithmetic of integers overflows
         return switch (name) {
             case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
@@ -114,6 +115,11 @@ final class Lowering {
             case "nll_loss_backward" -> negativeLogLikelihoodBackward(out, in);
             default -> false;
         };
+    }
+
+    /** Returns the name of the operator that computes the same without writing in place. */
+    private static String functionalName(String name) {
+        return name.endsWith("_") ? name.substring(0, name.length() - 1) : name.replace("_.", ".");
     }
 
     // ---- rules, which return false if they do not apply
@@ -398,7 +404,7 @@ final class Lowering {
 
     /** Appends the function that has the name of an operator of PyTorch, without its overload. */
     private boolean emitNamed(ProgramValue out, String name, List<Argument> arguments) {
-        String function = name.replaceFirst("\\..*", "").toUpperCase(Locale.ROOT);
+        String function = name.split("\\.")[0].toUpperCase(Locale.ROOT);
         return emit(out, PointwiseFunction.valueOf(function), arguments.toArray(Argument[]::new));
     }
 
@@ -407,18 +413,22 @@ final class Lowering {
      * common dtype. A tensor without dimensions has less influence on this dtype than others, and integers wrap around.
      */
     private static boolean arePromotedExactly(List<Argument> operands) {
-        List<View> views =
-                operands.stream().flatMap(operand -> operand.tensors().stream()).toList();
-        Set<DType> dtypes = views.stream().map(View::dtype).collect(Collectors.toSet());
+        Set<DType> dtypes = EnumSet.noneOf(DType.class);
+        Set<Boolean> haveDimensions = new HashSet<>();
+        boolean haveNumber = false;
+        for (Argument operand : operands) {
+            haveNumber |= operand instanceof Constant;
+            for (View view : operand.tensors()) {
+                dtypes.add(view.dtype());
+                haveDimensions.add(view.shape().length > 0);
+            }
+        }
         if (dtypes.size() == 1) {
-            boolean haveNumber = views.size() < operands.size();
             return !haveNumber || !dtypes.contains(DType.INT32) && !dtypes.contains(DType.UINT8);
         }
         boolean isWide = Stream.of(DType.FLOAT32, DType.FLOAT64, DType.BOOL).anyMatch(dtypes::contains)
                 || dtypes.stream().noneMatch(DType::isFloatingPoint);
-        long ranks =
-                views.stream().map(view -> view.shape().length > 0).distinct().count();
-        return isWide && ranks == 1;
+        return isWide && haveDimensions.size() == 1;
     }
 
     /** Like {@link #arePromotedExactly}; PyTorch rounds a number to the 16-bit dtype that it compares it with. */

@@ -11,6 +11,7 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -19,7 +20,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
-import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 
 /** Passes that remove operations of a program without changing its results. */
@@ -107,10 +107,11 @@ final class Simplification {
                     operation.creates().stream().anyMatch(value -> needed.contains(value) && !outside.contains(value))
                             || operation.overwrites().stream().anyMatch(value -> outside.contains(value.root()));
             if (isNeeded) {
-                operations.add(0, operation);
+                operations.add(operation);
                 operation.reads().forEach(view -> needed.add(view.value()));
             }
         }
+        Collections.reverse(operations);
         return program.withOperations(operations);
     }
 
@@ -198,8 +199,9 @@ final class Simplification {
         Set<ProgramValue> overwritten = new HashSet<>();
         for (Operation operation : program.operations()) {
             for (ProgramValue value : operation.overwrites()) {
-                for (ProgramValue v = value; v != null; v = v.overwritten()) {
-                    overwritten.add(v);
+                ProgramValue v = value;
+                while (v != null && overwritten.add(v)) { // the values before one of the set are in it, too
+                    v = v.overwritten();
                 }
             }
         }
@@ -221,9 +223,15 @@ final class Simplification {
     }
 
     static boolean sameStrides(Layout a, Layout b) {
-        return Arrays.equals(a.shape(), b.shape())
-                && IntStream.range(0, a.shape().length)
-                        .allMatch(i -> a.shape()[i] == 1 || a.strides()[i] == b.strides()[i]);
+        if (!Arrays.equals(a.shape(), b.shape())) {
+            return false;
+        }
+        for (int i = 0; i < a.shape().length; i++) {
+            if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static boolean isExact(DType from, DType to) {

@@ -25,6 +25,8 @@ import org.bytedeco.pytorch.Type;
  */
 public record DispatchedOperator(String name, OperatorHandle handle, BitSet written, boolean isRandom)
         implements Operator {
+    private static final String ATEN = "aten::";
+
     @Override
     public boolean writes(int i) {
         return written.get(i);
@@ -74,6 +76,6 @@ public record DispatchedOperator(String name, OperatorHandle handle, BitSet writ
 
     @Override
     public String toString() {
-        return name.replaceFirst("^aten::", "");
+        return name.startsWith(ATEN) ? name.substring(ATEN.length()) : name;
     }
 }

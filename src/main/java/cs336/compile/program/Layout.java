@@ -4,9 +4,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Tensors;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.stream.IntStream;
-import java.util.stream.LongStream;
 import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -24,7 +22,8 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     /** Returns the layout of a tensor. */
     public static Layout of(Tensor tensor) {
         long[] shape = Tensors.shape(tensor);
-        long[] strides = LongStream.range(0, shape.length).map(tensor::stride).toArray();
+        long[] strides = new long[shape.length];
+        Arrays.setAll(strides, tensor::stride);
         return new Layout(DType.of(tensor), shape, strides, tensor.storage_offset(), tensor.is_conj());
     }
 
@@ -68,16 +67,20 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the position after the last element. */
     public long end() {
-        return offset
-                + 1
-                + IntStream.range(0, shape.length)
-                        .mapToLong(i -> (shape[i] - 1) * strides[i])
-                        .sum();
+        long end = offset + 1;
+        for (int i = 0; i < shape.length; i++) {
+            end += (shape[i] - 1) * strides[i];
+        }
+        return end;
     }
 
     /** Returns the number of elements. */
     public long elements() {
-        return Arrays.stream(shape).reduce(1, Math::multiplyExact);
+        long elements = 1;
+        for (long size : shape) {
+            elements = Math.multiplyExact(elements, size);
+        }
+        return elements;
     }
 
     /** Returns the number of bytes of the elements. */
@@ -87,10 +90,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the number of bytes of the different elements: a dimension with stride 0 repeats them. */
     public long distinctBytes() {
-        return IntStream.range(0, shape.length)
-                .filter(i -> strides[i] != 0)
-                .mapToLong(i -> shape[i])
-                .reduce(dtype.bytes(), (a, b) -> a * b);
+        long bytes = dtype.bytes();
+        for (int i = 0; i < shape.length; i++) {
+            bytes *= strides[i] == 0 ? 1 : shape[i];
+        }
+        return bytes;
     }
 
     /** Returns whether the elements are in row-major order without gaps; dimensions of size 1 may have any stride. */
@@ -112,17 +116,25 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the dimensions from the largest to the smallest stride; equal strides keep their order. */
     public int[] storageOrder() {
-        return IntStream.range(0, shape.length)
-                .boxed()
-                .sorted(Comparator.comparing(dim -> -strides[dim]))
-                .mapToInt(Integer::intValue)
-                .toArray();
+        int[] order = new int[shape.length];
+        for (int dim = 0; dim < order.length; dim++) {
+            int place = dim;
+            for (; place > 0 && strides[order[place - 1]] < strides[dim]; place--) {
+                order[place] = order[place - 1];
+            }
+            order[place] = dim;
+        }
+        return order;
     }
 
     /** Returns this layout with its dimensions in another order. */
     public Layout permuted(int[] order) {
-        long[] newShape = Arrays.stream(order).mapToLong(dim -> shape[dim]).toArray();
-        long[] newStrides = Arrays.stream(order).mapToLong(dim -> strides[dim]).toArray();
+        long[] newShape = new long[order.length];
+        long[] newStrides = new long[order.length];
+        for (int i = 0; i < order.length; i++) {
+            newShape[i] = shape[order[i]];
+            newStrides[i] = strides[order[i]];
+        }
         return new Layout(dtype, newShape, newStrides, offset, conjugated);
     }
 

@@ -5,7 +5,6 @@ import cs336.compile.program.Argument.Views;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Objects;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.DispatchKeySet;
@@ -50,14 +49,24 @@ public record Operation(
     /** Returns the tensors that the operation reads, or writes in place. */
     public List<View> reads() {
         List<View> reads = new ArrayList<>();
-        arguments.forEach(argument -> reads.addAll(argument.tensors()));
+        for (Argument argument : arguments) {
+            if (argument instanceof View view) {
+                reads.add(view);
+            } else {
+                reads.addAll(argument.tensors());
+            }
+        }
         return reads;
     }
 
     /** Returns the values that exist only after this operation. */
     public List<ProgramValue> creates() {
         List<ProgramValue> created = new ArrayList<>(overwrites);
-        outputs.stream().filter(Objects::nonNull).forEach(created::add);
+        for (ProgramValue output : outputs) {
+            if (output != null) {
+                created.add(output);
+            }
+        }
         return created;
     }
 
@@ -74,18 +83,36 @@ public record Operation(
     /** Returns this operation with each of its views replaced by the function's result for the view. */
     public Operation withViews(UnaryOperator<View> change) {
         List<Argument> changed = new ArrayList<>();
+        boolean isChanged = false;
         for (Argument argument : arguments) {
-            Argument other = argument instanceof Views list
-                    ? new Views(list.views().stream().map(change).toList())
-                    : argument;
-            changed.add(argument instanceof View view ? change.apply(view) : other);
+            Argument other = argument;
+            if (argument instanceof View view) {
+                other = change.apply(view);
+            } else if (argument instanceof Views list) {
+                other = new Views(list.views().stream().map(change).toList());
+            }
+            changed.add(other);
+            isChanged |= other != argument;
         }
-        return new Operation(operator, Collections.unmodifiableList(changed), outputs, overwrites, keys);
+        return !isChanged
+                ? this
+                : new Operation(operator, Collections.unmodifiableList(changed), outputs, overwrites, keys);
     }
 
     /** Returns this operation with other values in the storages that it writes to. */
     public Operation withOverwrites(List<ProgramValue> others) {
         return new Operation(operator, arguments, outputs, others, keys);
+    }
+
+    /** Returns whether this is the same object: no two operations of a program create the same values. */
+    @Override
+    public boolean equals(Object other) {
+        return this == other;
+    }
+
+    @Override
+    public int hashCode() {
+        return System.identityHashCode(this);
     }
 
     @Override

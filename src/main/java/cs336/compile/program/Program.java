@@ -65,25 +65,26 @@ public record Program(
      */
     public boolean[] sharedOutputs(boolean asStorages) {
         Set<ProgramValue> outside = outside();
+        Map<ProgramValue, List<View>> earlier = new HashMap<>(); // outputs, by the first value of their storage
         boolean[] isShared = new boolean[outputs.size()];
         for (int i = 0; i < isShared.length; i++) {
             View output = outputs.get(i);
-            isShared[i] = output != null
-                    && (outside.contains(output.value().root())
-                            || outputs.subList(0, i).stream()
-                                    .anyMatch(earlier -> overlap(earlier, output, asStorages)));
+            if (output != null) {
+                ProgramValue root = output.value().root();
+                List<View> ofStorage = earlier.computeIfAbsent(root, r -> new ArrayList<>());
+                isShared[i] = outside.contains(root)
+                        || ofStorage.stream().anyMatch(view -> asStorages || overlap(view, output));
+                ofStorage.add(output);
+            }
         }
         return isShared;
     }
 
-    /** Returns whether two outputs may have an element in common. */
-    private static boolean overlap(View a, View b, boolean asStorages) {
-        return a != null
-                && a.value().root() == b.value().root()
-                && (asStorages
-                        || a.dtype() != b.dtype()
-                        || a.layout().offset() < b.layout().end()
-                                && b.layout().offset() < a.layout().end());
+    /** Returns whether two views of a storage may have an element in common. */
+    private static boolean overlap(View a, View b) {
+        return a.dtype() != b.dtype()
+                || a.layout().offset() < b.layout().end()
+                        && b.layout().offset() < a.layout().end();
     }
 
     /**

@@ -11,6 +11,7 @@ public final class ProgramValue {
     private final String name;
     private final Layout layout;
     private final ProgramValue overwritten;
+    private final ProgramValue root;
 
     /**
      * Creates the first value of a storage.
@@ -24,6 +25,7 @@ public final class ProgramValue {
         this.name = name;
         this.layout = layout;
         overwritten = null;
+        root = this;
     }
 
     /** Creates the first value of a storage, which printed programs name by its id. */
@@ -34,9 +36,10 @@ public final class ProgramValue {
     /** Creates the value that replaces another one in its storage. */
     public ProgramValue(int id, ProgramValue overwritten) {
         this.id = id;
-        name = overwritten.name.replaceFirst("'\\d+$", "") + "'" + id;
+        name = overwritten.root.name + "'" + id;
         layout = overwritten.layout;
         this.overwritten = overwritten;
+        root = overwritten.root;
     }
 
     /** Returns the index of this value among those of its program. */
@@ -61,10 +64,6 @@ public final class ProgramValue {
 
     /** Returns the first value of this storage. */
     public ProgramValue root() {
-        ProgramValue root = this;
-        while (root.overwritten != null) {
-            root = root.overwritten;
-        }
         return root;
     }
 

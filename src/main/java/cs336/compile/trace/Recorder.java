@@ -166,11 +166,13 @@ public final class Recorder implements OperatorListener {
             current.replace(addresses.get(value.root()), value.overwritten(), value);
         }
         List<ProgramValue> outputs = new ArrayList<>();
+        boolean hasNew = false;
         for (Tensor result : results) {
             boolean isNew = result.defined() && !before.contains(current.get(storage(result)));
+            hasNew |= isNew;
             outputs.add(isNew ? newValue("%" + size, result, operator) : null);
         }
-        if (!overwrites.isEmpty() || outputs.stream().anyMatch(value -> value != null)) {
+        if (!overwrites.isEmpty() || hasNew) {
             operations.add(new Operation(operator, arguments, outputs, overwrites, keys));
         }
     }
@@ -201,22 +203,25 @@ public final class Recorder implements OperatorListener {
     }
 
     private static Object plain(IValue value) {
+        if (value.isNone()) {
+            return null;
+        } else if (value.isInt()) {
+            return value.toInt();
+        } else if (value.isIntList()) {
+            return value.toIntVector().get();
+        } else if (value.isBool()) {
+            return value.toBool();
+        } else if (value.isDouble()) {
+            return value.toDouble();
+        }
         String kind = value.tagKind().getString();
         return switch (kind) {
-            case "None" -> null;
-            case "Bool" -> value.toBool();
-            case "Int" -> value.toInt();
-            case "Double" -> value.toDouble();
             case "ComplexDouble" ->
                 value.toComplexDouble().real() + " + " + value.toComplexDouble().imag() + "i";
             case "String" -> value.toStringRef().getString();
             case "Device" -> value.toDevice().str().getString();
             default ->
-                value.isIntList()
-                        ? value.toIntVector().get()
-                        : value.isDoubleList()
-                                ? Arrays.toString(value.toDoubleVector().get())
-                                : kind;
+                value.isDoubleList() ? Arrays.toString(value.toDoubleVector().get()) : kind;
         };
     }
 
@@ -227,9 +232,11 @@ public final class Recorder implements OperatorListener {
         if (tensor.is_neg()) {
             throw new UnrecordableException("a lazily negated tensor cannot be recorded", source());
         }
-        ProgramValue value = current.get(storage(tensor));
+        long address = storage(tensor);
+        ProgramValue value = current.get(address);
         if (value == null) {
-            value = newValue(names.getOrDefault(storage(tensor), "constant" + constants.size()), tensor, user);
+            String name = names.getOrDefault(address, "constant" + constants.size());
+            value = newValue(name, tensor, user);
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
         }
         Layout layout = layout(tensor, user);

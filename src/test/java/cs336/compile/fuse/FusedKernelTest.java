@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
@@ -13,12 +14,19 @@ import cs336.compile.trace.TensorFunction;
 import cs336.torch.Device;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
 import org.bytedeco.pytorch.LongOptional;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
-/** The tensors that a kernel gets for inputs whose addresses are not aligned to its accesses. */
+/**
+ * The tensors that a kernel gets for inputs whose addresses are not aligned to its accesses, and the source that equal
+ * kernels share.
+ */
 class FusedKernelTest extends ScopedTest {
     private static FusedKernel kernel(TensorFunction function, Tensor... inputs) {
         try (var noGrad = NoGrad.open()) {
@@ -79,5 +87,32 @@ class FusedKernelTest extends ScopedTest {
         Tensor got = kernel.aligned(kernel.inputs().get(0), pairs);
         assertEquals(0, got.data_ptr().address() % KernelEmitter.ACCESS_BYTES);
         assertTrue(torch.equal(pairs, got));
+    }
+
+    @Test
+    void onlyEqualKernelsShareASource() {
+        Tensor[] inputs = new Tensor[10];
+        Arrays.setAll(inputs, i -> torch.randn(4, i == 8 ? 16 : 8));
+        TensorFunction function = in -> new Tensor[] {
+            in[0].exp(),
+            in[1].exp(), // the same
+            in[2].tanh(), // another operator
+            in[3].mul(new Scalar(2)),
+            in[4].mul(new Scalar(3)), // another number
+            in[5].sub(in[6]).mul(in[6]),
+            in[7].sub(in[9]).mul(in[7]), // another operand
+            in[8].exp() // another shape
+        };
+        try (var noGrad = NoGrad.open()) {
+            Program fused = FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu());
+            Set<String> sources = new HashSet<>();
+            FusionPasses.kernels(fused).forEach(kernel -> sources.add(kernel.source()));
+            for (Operation operation : fused.operations()) {
+                FusedKernel kernel = (FusedKernel) operation.operator();
+                Operation separate = FusedKernel.of(kernel.group(), kernel.outputs(), Device.cpu());
+                assertEquals(((FusedKernel) separate.operator()).emitted(), kernel.emitted());
+            }
+            assertEquals(fused.operations().size() - 1, sources.size());
+        }
     }
 }
