@@ -12,6 +12,7 @@ import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
+import cs336.kernels.gemm.MixedGemm;
 import cs336.kernels.gemm.Tf32Gemm;
 import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
@@ -253,6 +254,14 @@ class AllKernelsCompileTest {
                         Tf32x3Gemm.THREADS,
                         Tf32x3Gemm.sharedBytes(aByRows, bByRows)));
             }
+        }
+        for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+            variants.add(KernelVariant.forHopper(
+                    MixedGemm.FILE,
+                    MixedGemm.KERNEL,
+                    MixedGemm.defines(type),
+                    MixedGemm.THREADS,
+                    MixedGemm.SHARED_BYTES));
         }
         for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
             variants.add(KernelVariant.forHopper(

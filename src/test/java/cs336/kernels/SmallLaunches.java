@@ -9,6 +9,7 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.gemm.MixedGemm;
 import cs336.kernels.gemm.Tf32Gemm;
 import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
@@ -223,6 +224,11 @@ public final class SmallLaunches {
                         .compute(
                                 random(DType.FLOAT32, 513, 100),
                                 random(DType.FLOAT32, columns, 100).t());
+            }
+            for (DType dtype : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+                for (int columns : new int[] {136, 4_424}) {
+                    new MixedGemm().compute(random(dtype, 1_030, 104), random(DType.FLOAT32, columns, 104));
+                }
             }
             Tensor[] weights = new Tensor[Tf32Gemm.MOST_WEIGHTS];
             Arrays.setAll(weights, i -> random(DType.FLOAT32, 192, 300).t());

@@ -27,6 +27,7 @@ class SmallLaunchesTest {
                         "flash_mma_queries",
                         "flash_rows_after",
                         "flash_rows_before",
+                        "gemm_mixed",
                         "gemm_tf32",
                         "gemm_tf32x3",
                         "rmsnorm_backward",

@@ -7,7 +7,6 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
-import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.ArrayList;
@@ -58,6 +57,7 @@ final class GemmMerging {
     private final Program program;
     private final Device device;
     private final Tf32Gemms tf32;
+    private final MixedGemms mixed;
     private final Map<ProgramValue, Operation> producers = new HashMap<>();
     private final Map<ProgramValue, List<View>> reads = new HashMap<>();
     private final Set<ProgramValue> readOtherwise = new HashSet<>();
@@ -69,10 +69,11 @@ final class GemmMerging {
     private final List<Operation> concatenations = new ArrayList<>();
     private int size;
 
-    private GemmMerging(Program program, Device device, Tf32Gemms tf32) {
+    private GemmMerging(Program program, Device device, Tf32Gemms tf32, MixedGemms mixed) {
         this.program = program;
         this.device = device;
         this.tf32 = tf32;
+        this.mixed = mixed;
         constants = new LinkedHashMap<>(program.constants());
         size = program.size();
         returned = program.returned();
@@ -90,20 +91,20 @@ final class GemmMerging {
 
     /** Returns the program with fewer matrix multiplications. */
     static Program of(Program program, Device device) {
-        return of(program, device, Tf32Gemms.on(device));
+        return of(program, device, Tf32Gemms.on(device), MixedGemms.on(device));
     }
 
-    static Program of(Program program, Device device, Tf32Gemms tf32) {
+    static Program of(Program program, Device device, Tf32Gemms tf32, MixedGemms mixed) {
         boolean isPure = program.operations().stream()
                 .allMatch(operation -> operation.overwrites().isEmpty());
-        return isPure ? new GemmMerging(program, device, tf32).run() : program;
+        return isPure ? new GemmMerging(program, device, tf32, mixed).run() : program;
     }
 
     /**
      * Returns the operands Wᵢ of each set of matrix multiplications X · Wᵢᵀ, which an optimizer should make adjacent.
      */
     static List<List<ProgramValue>> weightsOfCommonInputs(Program program) {
-        return withCommon(program, LEFT, RIGHT).values().stream()
+        return withCommon(program, LEFT, RIGHT).stream()
                 .map(gemms -> gemms.stream()
                         .map(gemm -> gemm.view(RIGHT).value())
                         .distinct()
@@ -113,9 +114,11 @@ final class GemmMerging {
     }
 
     private Program run() {
-        withCommon(program, LEFT, RIGHT).values().forEach(gemms -> merge(gemms, LEFT));
+        List<List<Operation>> layers = withCommon(program, LEFT, RIGHT);
+        layers.forEach(this::withoutCasts);
+        layers.forEach(gemms -> merge(gemms, LEFT));
         mergeSums();
-        withCommon(program, RIGHT, LEFT).values().forEach(gemms -> merge(gemms, RIGHT));
+        withCommon(program, RIGHT, LEFT).forEach(gemms -> merge(gemms, RIGHT));
         if (replacements.isEmpty()) {
             return program;
         }
@@ -152,7 +155,7 @@ final class GemmMerging {
     }
 
     /** Returns the matrix multiplications by their common operand; the other one is a transposed row-major matrix. */
-    private static Map<View, List<Operation>> withCommon(Program program, int common, int other) {
+    private static List<List<Operation>> withCommon(Program program, int common, int other) {
         Map<View, List<Operation>> sets = new LinkedHashMap<>();
         for (Operation operation : program.operations()) {
             if (isGemm(operation) && isMatrix(operation.view(other).transposed())) {
@@ -160,8 +163,7 @@ final class GemmMerging {
                         .add(operation);
             }
         }
-        sets.values().removeIf(set -> set.size() < 2);
-        return sets;
+        return List.copyOf(sets.values());
     }
 
     /** Returns whether a view is all of a value, as a row-major matrix. */
@@ -171,8 +173,46 @@ final class GemmMerging {
 
     // ---- merging
 
+    /**
+     * Multiplies X · Wᵢᵀ, for all i or one by one, with the fp32 weights of which the Wᵢ are casts, where that is
+     * faster.
+     */
+    private void withoutCasts(List<Operation> gemms) {
+        List<View> weights = new ArrayList<>();
+        for (Operation gemm : gemms) {
+            View cast = gemm.view(RIGHT).transposed();
+            Operation producer = producers.get(cast.value());
+            boolean isOnlyReader = producer != null
+                    && PointwiseOperator.applies(PointwiseFunction.CAST, producer)
+                    && reads.get(cast.value()).size() == 1
+                    && !returned.contains(cast.value());
+            if (!isOnlyReader || !producer.view(0).readsAll()) {
+                return;
+            }
+            weights.add(producer.view(0));
+        }
+        View x = gemms.get(0).view(LEFT);
+        List<ProgramValue> results = gemms.stream().map(Operation::output).toList();
+        if (gemms.size() > 1
+                && results.stream().allMatch(result -> isPlaceable(result, true))
+                && mixed.isFaster(x, weights, results)) {
+            ProgramValue merged = nextToEachOther(gemms);
+            replace(gemms, mixed.operation(x, weights, merged));
+            place(gemms, merged, COLUMNS);
+            return;
+        }
+        for (int i = 0; i < gemms.size(); i++) {
+            if (mixed.isFaster(x, weights.subList(i, i + 1), results.subList(i, i + 1))) {
+                replace(gemms.subList(i, i + 1), mixed.operation(x, weights.subList(i, i + 1), results.get(i)));
+            }
+        }
+    }
+
     /** Merges X · Wᵢᵀ for all i, with the common operand on the left, or Gᵢᵀ · X, with it on the right. */
     private void merge(List<Operation> gemms, int common) {
+        if (gemms.size() < 2) {
+            return;
+        }
         boolean isLeft = common == LEFT;
         List<View> others =
                 gemms.stream().map(gemm -> gemm.view(1 - common).transposed()).toList();
@@ -185,8 +225,7 @@ final class GemmMerging {
             ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
             place(inOrder(gemms, others, all.parts), merged, isLeft ? COLUMNS : ROWS);
         } else if (areMergeable && isLeft && tf32.areFasterTogether(gemms)) {
-            long[] shape = {gemms.get(0).output().shape()[0], sumOfColumns(gemms)};
-            ProgramValue merged = newValue(Layout.contiguous(DType.FLOAT32, shape));
+            ProgramValue merged = nextToEachOther(gemms);
             replace(gemms, tf32.together(gemms, merged));
             place(gemms, merged, COLUMNS);
         }
@@ -201,8 +240,12 @@ final class GemmMerging {
         }
     }
 
-    private static long sumOfColumns(List<Operation> gemms) {
-        return gemms.stream().mapToLong(gemm -> gemm.output().shape()[1]).sum();
+    /** Returns a new value for the results of matrix multiplications next to each other. */
+    private ProgramValue nextToEachOther(List<Operation> gemms) {
+        ProgramValue first = gemms.get(0).output();
+        long columns =
+                gemms.stream().mapToLong(gemm -> gemm.output().shape()[1]).sum();
+        return newValue(Layout.contiguous(first.dtype(), first.shape()[0], columns));
     }
 
     /** Returns whether a result can be columns of a wider matrix, or another result can follow it in memory. */

@@ -76,8 +76,8 @@ record Tf32Gemms(int multiprocessors) {
         return matrix.dtype() == DType.FLOAT32 && Tf32Gemm.supports(matrix.shape(), matrix.strides(), matrix.offset());
     }
 
-    private static Tf32Gemm.Problem problem(List<Operation> gemms) {
+    private static Tf32Gemm.Tf32Problem problem(List<Operation> gemms) {
         View x = gemms.get(0).view(0);
-        return new Tf32Gemm.Problem(x.shape()[0], gemms.get(0).view(1).shape()[1], x.shape()[1], gemms.size());
+        return new Tf32Gemm.Tf32Problem(x.shape()[0], gemms.get(0).view(1).shape()[1], x.shape()[1], gemms.size());
     }
 }

@@ -7,6 +7,7 @@ import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.TensorMap;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
@@ -65,7 +66,7 @@ public record Tf32Gemm() implements JavaOperator {
      * @param depth columns of X
      * @param weights number of W
      */
-    public record Problem(long rows, long columns, long depth, int weights) {
+    public record Tf32Problem(long rows, long columns, long depth, int weights) {
         private long tiles(int tileColumns) {
             return ceil(rows, TILE_ROWS) * ceil(columns * weights, tileColumns);
         }
@@ -106,7 +107,7 @@ public record Tf32Gemm() implements JavaOperator {
 
         /** Returns whether this multiplication takes less time than one for each weight, by the predicted times. */
         public boolean isFasterThanSeparateOnes(int multiprocessors) {
-            var one = new Problem(rows, columns, depth, 1);
+            var one = new Tf32Problem(rows, columns, depth, 1);
             return fastestTile(multiprocessors)
                     .filter(tile -> !one.isFaster(multiprocessors)
                             || cycles(tile, multiprocessors)
@@ -156,7 +157,7 @@ public record Tf32Gemm() implements JavaOperator {
 
     /** Returns whether the kernel supports an operand: its rows are contiguous and aligned to 16 bytes. */
     public static boolean supports(long[] shape, long[] strides, long offset) {
-        return strides[1] == 1 && GemmOperands.areLinesAligned(shape, strides, offset);
+        return strides[1] == 1 && GemmOperands.areLinesAligned(DType.FLOAT32, shape, strides, offset);
     }
 
     @Override
@@ -182,14 +183,14 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     private static Tensor onGpu(Tensor x, Tensor[] weights) {
-        var problem = new Problem(x.size(0), weights[0].size(1), x.size(1), weights.length);
+        var problem = new Tf32Problem(x.size(0), weights[0].size(1), x.size(1), weights.length);
         return onGpu(problem.fastestTile(Gpu.of(x).multiprocessors()).orElseThrow(), x, weights);
     }
 
     /** Multiplies like {@link #compute} in tiles with so many columns. */
     static Tensor onGpu(int tileColumns, Tensor x, Tensor... weights) {
         Gpu gpu = Gpu.of(x);
-        var problem = new Problem(x.size(0), weights[0].size(1), x.size(1), weights.length);
+        var problem = new Tf32Problem(x.size(0), weights[0].size(1), x.size(1), weights.length);
         int columns = Math.toIntExact(problem.columns * problem.weights);
         Tensor product = gpu.empty(problem.rows, columns);
         long clusters = Math.min(problem.tiles(tileColumns), gpu.multiprocessors() / CLUSTER);

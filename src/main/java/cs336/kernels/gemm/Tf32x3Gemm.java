@@ -131,7 +131,7 @@ public record Tf32x3Gemm() implements JavaOperator {
      * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
      */
     public static boolean supports(long[] shape, long[] strides, long offset) {
-        return GemmOperands.areLinesAligned(shape, strides, offset);
+        return GemmOperands.areLinesAligned(DType.FLOAT32, shape, strides, offset);
     }
 
     @Override

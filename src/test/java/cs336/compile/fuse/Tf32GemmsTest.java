@@ -45,7 +45,8 @@ class Tf32GemmsTest extends ScopedTest {
             }
         };
         Program prepared = FusionPasses.prepare(Recorder.record(layers, inputs), CPU);
-        Program program = ONE_CLUSTER.of(FusionPasses.fusePrepared(GemmMerging.of(prepared, CPU, ONE_CLUSTER), CPU));
+        Program program = ONE_CLUSTER.of(
+                FusionPasses.fusePrepared(GemmMerging.of(prepared, CPU, ONE_CLUSTER, new MixedGemms(0)), CPU));
         for (Tensor input : inputs) {
             input.normal_();
         }

@@ -42,7 +42,7 @@ class Tf32GemmTest extends ScopedTest {
         "128, 10240, 2560, false"
     })
     void isUsedWhereItWasFasterThanCublas(long rows, long columns, long depth, boolean isFaster) {
-        assertEquals(isFaster, new Tf32Gemm.Problem(rows, columns, depth, 1).isFaster(H200_MULTIPROCESSORS));
+        assertEquals(isFaster, new Tf32Gemm.Tf32Problem(rows, columns, depth, 1).isFaster(H200_MULTIPROCESSORS));
     }
 
     @ParameterizedTest
@@ -56,7 +56,7 @@ class Tf32GemmTest extends ScopedTest {
     })
     void severalWeightsAreMultipliedTogetherWhereThatWasFaster(
             long rows, long columns, long depth, int weights, boolean isFaster) {
-        var problem = new Tf32Gemm.Problem(rows, columns, depth, weights);
+        var problem = new Tf32Gemm.Tf32Problem(rows, columns, depth, weights);
         assertEquals(
                 isFaster,
                 problem.isFaster(H200_MULTIPROCESSORS) && problem.isFasterThanSeparateOnes(H200_MULTIPROCESSORS));

@@ -1,0 +1,134 @@
+package cs336.kernels.gemm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import cs336.kernels.runtime.Gpu;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
+import cs336.torch.Torch;
+import java.util.Arrays;
+import java.util.Random;
+import java.util.stream.Stream;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** Compares with fp64: the operands, rounded to 16 bits, and the result have the only errors. */
+@Tag("gpu")
+class MixedGemmGpuTest extends ScopedTest {
+    private static final Device GPU = Device.cuda(0);
+    private static final double SUM_ERROR = 3e-5; // norm of the error over the norm, beyond the rounding of the result
+    private static final int RUNS = 40;
+
+    @BeforeEach
+    void drawOtherNumbers() {
+        assumeTrue(MixedGemm.runsOn(Gpu.of(GPU)), "needs a Hopper GPU");
+        Torch.seed(System.nanoTime());
+    }
+
+    private static Tensor random(DType type, long rows, long columns) {
+        return torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32))
+                .to(type.scalarType());
+    }
+
+    private static Tensor wide(Tensor x) {
+        return x.to(DType.FLOAT64.scalarType());
+    }
+
+    /** Multiplies into memory that was full of NaN, so that elements that are not written show. */
+    private static Tensor multiply(Tensor x, Tensor... weights) {
+        long columns = weights[0].size(0) * weights.length;
+        torch.full(new long[] {x.size(0), columns}, new Scalar(Double.NaN), GPU.options(DType.of(x)))
+                .close();
+        return new MixedGemm()
+                .compute(Stream.concat(Stream.of(x), Arrays.stream(weights)).toArray(Tensor[]::new))[0];
+    }
+
+    private static void requireExact(Tensor x, Tensor... weights) {
+        Tensor product = multiply(x, weights);
+        for (int i = 0; i < weights.length; i++) {
+            long columns = weights[i].size(0);
+            Tensor exact = wide(x).mm(wide(weights[i].to(x.scalar_type())).t());
+            Tensor found = wide(product.narrow(1, i * columns, columns));
+            // The best result of this dtype has the rounding error of the exact one.
+            double best = error(wide(exact.to(x.scalar_type())), exact);
+            double error = error(found, exact);
+            String text = "weight " + i + " of " + weights.length + ", " + x.size(0) + " × " + x.size(1) + " × "
+                    + columns + ": error " + error + ", at best " + best;
+            assertTrue(error < Math.hypot(best, SUM_ERROR) * 1.001, text);
+        }
+    }
+
+    private static double error(Tensor found, Tensor exact) {
+        return found.sub(exact).norm().item_double() / exact.norm().item_double();
+    }
+
+    @Test
+    void productsOfRandomSizesEqualThoseInDoublePrecision() {
+        var draw = new Random();
+        for (int i = 0; i < RUNS; i++) {
+            try (var scope = MemoryScope.open()) {
+                DType type = i % 2 == 0 ? DType.BFLOAT16 : DType.FLOAT16;
+                int weights = 1 + draw.nextInt(MixedGemm.MOST_WEIGHTS);
+                long rows = 1 + draw.nextInt(2500);
+                long columns = weights == 1 ? 8L * (1 + draw.nextInt(1300)) : 128L * (1 + draw.nextInt(12));
+                long depth = 8L * (1 + draw.nextInt(400));
+                Tensor[] all = new Tensor[weights];
+                Arrays.setAll(all, n -> random(DType.FLOAT32, columns, depth));
+                requireExact(random(type, rows, depth), all);
+            }
+        }
+    }
+
+    @Test
+    void sizesOfModelsEqualThoseInDoublePrecision() {
+        for (long rows : new long[] {512, 2048}) {
+            try (var scope = MemoryScope.open()) {
+                requireExact(random(DType.BFLOAT16, rows, 2560), random(DType.FLOAT32, 10240, 2560));
+                requireExact(random(DType.BFLOAT16, rows, 6400), random(DType.FLOAT32, 1600, 6400));
+            }
+        }
+    }
+
+    @Test
+    void gapsBetweenRowsAndUnalignedAddressesAreAllowed() {
+        requireExact(
+                random(DType.BFLOAT16, 200, 512).narrow(1, 64, 256),
+                random(DType.FLOAT32, 304, 512).narrow(1, 4, 256));
+        Tensor memory = torch.randn(new long[] {1 + 256 * 256}, GPU.options(DType.FLOAT32));
+        requireExact(
+                memory.to(DType.BFLOAT16.scalarType()).narrow(0, 1, 256 * 256).view(256, 256),
+                memory.narrow(0, 1, 256 * 256).view(256, 256));
+    }
+
+    @Test
+    void resultsAreReproducible() {
+        Tensor x = random(DType.BFLOAT16, 1000, 1600);
+        Tensor w = random(DType.FLOAT32, 6400, 1600);
+        Tensor first = multiply(x, w);
+        for (int i = 0; i < RUNS; i++) {
+            try (var scope = MemoryScope.open()) {
+                assertTrue(first.equal(multiply(x, w)), "run " + i);
+            }
+        }
+    }
+
+    @Test
+    void anInfiniteOperandGivesNoFiniteNumber() {
+        Tensor w = random(DType.FLOAT32, 256, 256);
+        w.select(0, 3).narrow(0, 7, 1).fill_(new Scalar(Double.POSITIVE_INFINITY));
+        w.select(0, 5).narrow(0, 9, 1).fill_(new Scalar(Double.NaN));
+        Tensor finite = torch.isfinite(multiply(random(DType.BFLOAT16, 300, 256), w));
+        for (long column = 0; column < w.size(0); column++) {
+            long count = finite.select(1, column).sum().item_long();
+            assertEquals(column == 3 || column == 5 ? 0 : 300, count, "column " + column);
+        }
+    }
+}

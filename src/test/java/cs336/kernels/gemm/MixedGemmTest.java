@@ -1,0 +1,66 @@
+package cs336.kernels.gemm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.ScopedTest;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class MixedGemmTest extends ScopedTest {
+    private static final int H200_MULTIPROCESSORS = 132;
+
+    @ParameterizedTest
+    @CsvSource({
+        "512, 2560, 2560, 3, true", // queries, keys and values of 2.7B: 60 tiles for 66 clusters
+        "512, 10240, 2560, 2, true", // w1 and w3
+        "512, 2560, 2560, 1, false", // 20 tiles
+        "512, 2560, 10240, 1, false",
+        "512, 4096, 1024, 2, true",
+        "512, 1600, 1600, 3, false", // a tile would have columns of two weights
+        "512, 6400, 1600, 2, true",
+        "4096, 4096, 1024, 2, false", // the cast takes a smaller part of the time
+        "1, 10240, 2560, 2, false" // nearly all rows of the tiles would be empty
+    })
+    void isUsedWhereItIsPredictedToBeFaster(long rows, long columns, long depth, int weights, boolean isFaster) {
+        assertEquals(
+                isFaster, new MixedGemm.MixedProblem(rows, columns, depth, weights).isFaster(H200_MULTIPROCESSORS));
+    }
+
+    @Test
+    void rowsMustBeContiguousAndAligned() {
+        assertTrue(supports(DType.BFLOAT16, 7, 16, 24, 1, 8), "with gaps between rows");
+        assertFalse(supports(DType.BFLOAT16, 8, 16, 1, 8, 0), "by columns");
+        assertFalse(supports(DType.BFLOAT16, 8, 12, 12, 1, 0), "rows that start at other addresses");
+        assertFalse(supports(DType.FLOAT32, 8, 16, 16, 1, 0), "32 bits");
+        assertTrue(MixedGemm.supportsWeight(DType.FLOAT32, new long[] {16, 12}, new long[] {12, 1}, 4));
+        assertFalse(MixedGemm.supportsWeight(DType.FLOAT32, new long[] {12, 12}, new long[] {12, 1}, 4), "12 rows");
+        assertFalse(MixedGemm.supportsWeight(DType.BFLOAT16, new long[] {16, 16}, new long[] {16, 1}, 0), "16 bits");
+    }
+
+    private static boolean supports(
+            DType type, long rows, long columns, long rowStride, long columnStride, long offset) {
+        return MixedGemm.supports(type, new long[] {rows, columns}, new long[] {rowStride, columnStride}, offset);
+    }
+
+    @Test
+    void productsOfSeveralWeightsAreNextToEachOther() {
+        Tensor x = torch.randn(new long[] {6, 8}, Device.cpu().options(DType.BFLOAT16));
+        Tensor first = torch.randn(16, 8);
+        Tensor second = torch.randn(16, 8);
+        Tensor product = new MixedGemm().compute(x, first, second)[0];
+        assertEquals(DType.BFLOAT16, DType.of(product));
+        assertTrue(expected(x, first).equal(product.narrow(1, 0, 16)));
+        assertTrue(expected(x, second).equal(product.narrow(1, 16, 16)));
+    }
+
+    private static Tensor expected(Tensor x, Tensor w) {
+        return x.mm(w.to(x.scalar_type()).t());
+    }
+}
