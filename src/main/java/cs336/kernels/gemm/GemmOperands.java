@@ -3,7 +3,7 @@ package cs336.kernels.gemm;
 import cs336.torch.DType;
 import org.bytedeco.pytorch.Tensor;
 
-/** What the kernels require of matrices, whose lines of contiguous elements they access in pieces of 16 bytes. */
+/** The operands of the kernels: matrices whose lines of contiguous elements they access in pieces of 16 bytes. */
 final class GemmOperands {
     private static final int ACCESS_BYTES = 16;
 
@@ -25,6 +25,11 @@ final class GemmOperands {
                 && strides[lines] <= Integer.MAX_VALUE
                 && shape[1 - lines] % vector == 0
                 && offset % vector == 0;
+    }
+
+    /** Returns a quotient of positive numbers, rounded up. */
+    static long divideUp(long dividend, long divisor) {
+        return (dividend + divisor - 1) / divisor;
     }
 
     /** Returns the tensor or, if its first element is not 16-byte aligned, a copy. */

@@ -43,13 +43,19 @@ public record MixedGemm() implements JavaOperator {
     private static final int SWIZZLE_ALIGNMENT = 1024;
     private static final int BARRIER_BYTES = 16; // per stage
 
-    // Predicted times in clock cycles of an H200 at 1.7 GHz. Casts and cuBLAS use the whole GPU.
+    // Times in clock cycles of an H200 at 1.7 GHz. For 512 and 2,048 rows of the models' matrices, the first two
+    // predict the
+    // kernel's time within 10 %, and the others that of casts and cuBLAS within 15 %. Casts and cuBLAS use the whole
+    // GPU.
     private static final int H200_MULTIPROCESSORS = 132;
     private static final double STAGE_CYCLES = 1400; // 1,280 by the accesses to shared memory
     private static final double TILE_CYCLES = 6000;
     private static final double CAST_CYCLES = 2.49e-3; // of one weight: 6 bytes at 4.1 TB/s
     private static final double MULTIPLY_CYCLES = 5.67e-6; // of one product by cuBLAS, at 600 TFLOP/s
-    private static final double LEAST_GAIN = 0.9;
+    private static final double LAUNCH_CYCLES = 5000; // by which casts and cuBLAS take longer
+
+    /** The largest ratio of the predicted times at which the kernel is used. */
+    private static final double LARGEST_RATIO = 0.95;
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<MixedGemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
@@ -71,21 +77,22 @@ public record MixedGemm() implements JavaOperator {
      */
     public record MixedProblem(long rows, long columns, long depth, int weights) {
         private long tiles() {
-            return ceil(rows, CLUSTER * BLOCK_ROWS) * ceil(columns * weights, TILE_COLUMNS);
+            return GemmOperands.divideUp(rows, CLUSTER * BLOCK_ROWS)
+                    * GemmOperands.divideUp(columns * weights, TILE_COLUMNS);
         }
 
-        /** Returns whether the kernel is predicted to be faster than casts and a multiplication by cuBLAS. */
+        /**
+         * Returns whether the kernel is predicted to be faster than a cast of the weights and a multiplication by
+         * cuBLAS.
+         */
         public boolean isFaster(int multiprocessors) {
-            long rounds = ceil(tiles(), multiprocessors / CLUSTER);
-            double cycles = rounds * (ceil(depth, STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
-            double separate = (double) columns * weights * depth * (CAST_CYCLES + rows * MULTIPLY_CYCLES);
-            separate *= (double) H200_MULTIPROCESSORS / multiprocessors;
-            return cycles < LEAST_GAIN * separate && (weights == 1 || columns % TILE_COLUMNS == 0);
+            long rounds = GemmOperands.divideUp(tiles(), multiprocessors / CLUSTER);
+            double cycles = rounds * (GemmOperands.divideUp(depth, STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
+            double perProduct = CAST_CYCLES / rows + MULTIPLY_CYCLES;
+            double products = (double) rows * columns * weights * depth * H200_MULTIPROCESSORS / multiprocessors;
+            return cycles < LARGEST_RATIO * (LAUNCH_CYCLES + perProduct * products)
+                    && (weights == 1 || columns % TILE_COLUMNS == 0);
         }
-    }
-
-    private static long ceil(long dividend, long divisor) {
-        return (dividend + divisor - 1) / divisor;
     }
 
     /** Returns the macros to compile the kernel with. */

@@ -68,12 +68,12 @@ public record Tf32Gemm() implements JavaOperator {
      */
     public record Tf32Problem(long rows, long columns, long depth, int weights) {
         private long tiles(int tileColumns) {
-            return ceil(rows, TILE_ROWS) * ceil(columns * weights, tileColumns);
+            return GemmOperands.divideUp(rows, TILE_ROWS) * GemmOperands.divideUp(columns * weights, tileColumns);
         }
 
         /** Returns the largest number of tiles that a cluster computes. */
         private long rounds(int tileColumns, int multiprocessors) {
-            return ceil(tiles(tileColumns), multiprocessors / CLUSTER);
+            return GemmOperands.divideUp(tiles(tileColumns), multiprocessors / CLUSTER);
         }
 
         /**
@@ -83,7 +83,8 @@ public record Tf32Gemm() implements JavaOperator {
          */
         private long cycles(int tileColumns, int multiprocessors) {
             long stage = Math.max(256 + 3L * tileColumns, tileColumns == 256 ? 1152 : 0);
-            return rounds(tileColumns, multiprocessors) * (ceil(depth, STAGE_DEPTH) * stage + TILE_CYCLES);
+            return rounds(tileColumns, multiprocessors)
+                    * (GemmOperands.divideUp(depth, STAGE_DEPTH) * stage + TILE_CYCLES);
         }
 
         /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */
@@ -118,10 +119,6 @@ public record Tf32Gemm() implements JavaOperator {
                                                     multiprocessors))
                     .isPresent();
         }
-    }
-
-    private static long ceil(long dividend, long divisor) {
-        return (dividend + divisor - 1) / divisor;
     }
 
     /** Returns the macros to compile the kernel with. */

@@ -1,6 +1,7 @@
 /**
- * Matrix multiplication on tensor cores: {@link cs336.kernels.gemm.Tf32x3Gemm} with the accuracy of fp32,
- * {@link cs336.kernels.gemm.Tf32Gemm} with that of TF32.
+ * Matrix multiplication on tensor cores: of fp32 tensors with the accuracy of fp32
+ * ({@link cs336.kernels.gemm.Tf32x3Gemm}) and of TF32 ({@link cs336.kernels.gemm.Tf32Gemm}), and of 16-bit tensors with
+ * fp32 weights ({@link cs336.kernels.gemm.MixedGemm}).
  *
  * <p>May use {@code kernels.runtime}, and the packages that it may use.
  */

@@ -18,17 +18,33 @@ class MixedGemmTest extends ScopedTest {
 
     @ParameterizedTest
     @CsvSource({
-        "512, 2560, 2560, 3, true", // queries, keys and values of 2.7B: 60 tiles for 66 clusters
-        "512, 10240, 2560, 2, true", // w1 and w3
-        "512, 2560, 2560, 1, false", // 20 tiles
-        "512, 2560, 10240, 1, false",
+        // rows, columns, depth, weights, whether it was faster than a cast and cuBLAS on an H200
+        "512, 3072, 768, 1, false", // 24 tiles for 66 clusters
+        "512, 3072, 768, 2, true",
+        "512, 768, 768, 3, false",
+        "512, 4096, 1024, 1, false",
         "512, 4096, 1024, 2, true",
-        "512, 1600, 1600, 3, false", // a tile would have columns of two weights
+        "512, 5120, 1280, 1, true",
+        "512, 5120, 1280, 2, true",
+        "512, 6400, 1600, 1, true",
         "512, 6400, 1600, 2, true",
-        "4096, 4096, 1024, 2, false", // the cast takes a smaller part of the time
-        "1, 10240, 2560, 2, false" // nearly all rows of the tiles would be empty
+        "512, 10240, 2560, 1, true",
+        "512, 2560, 2560, 3, true",
+        "512, 10240, 2560, 2, true",
+        "512, 10000, 2560, 1, true",
+        "2048, 3072, 768, 1, false",
+        "2048, 768, 768, 3, false",
+        "2048, 5120, 1280, 1, false",
+        "2048, 6400, 1600, 1, false",
+        "2048, 6400, 1600, 2, false",
+        "2048, 1280, 1280, 3, true",
+        "2048, 10240, 2560, 1, true",
+        "2048, 2560, 2560, 3, true",
+        "2048, 10240, 2560, 2, true",
+        "512, 1600, 1600, 3, false", // not measured: a tile would have columns of two weights
+        "1, 10240, 2560, 2, false" // not measured: nearly all rows of the tiles would be empty
     })
-    void isUsedWhereItIsPredictedToBeFaster(long rows, long columns, long depth, int weights, boolean isFaster) {
+    void isUsedWhereItWasFasterThanACastAndCublas(long rows, long columns, long depth, int weights, boolean isFaster) {
         assertEquals(
                 isFaster, new MixedGemm.MixedProblem(rows, columns, depth, weights).isFaster(H200_MULTIPROCESSORS));
     }
