@@ -7,8 +7,8 @@
 // of two blocks computes tiles of 512 rows and 128 columns of Y, each block 256 rows. Each block loads half of the rows of W,
 // and TMA multicasts them to both.
 //
-// A stage is a depth of 64. One warp of each block loads stages into a ring of buffers. Two warpgroups multiply, with 64 columns
-// and 256 rows of Y each. They transpose their results in the buffer of a tile's last stage, from which TMA stores them.
+// A stage is a depth of 64. Two warpgroups multiply, with 64 columns and 256 rows of Y each. They transpose their results in the
+// buffer of a tile's last stage, from which TMA stores them.
 //
 // Macros set at compile time:
 //   ELEMENT       bf16 or fp16
@@ -16,55 +16,30 @@
 //   THREADS       threads per block: 384
 //   SHARED_BYTES  dynamic shared memory per block
 
-#include "hopper.cuh"
-#include "wgmma.cuh"
+#include "gemm.cuh"
 
-constexpr int CLUSTER = 2, WARPGROUP = 128, CONSUMERS = 2;
 constexpr int ROWS = 256, COLUMNS = 128;              // of Y, of a block's tile
 constexpr int DEPTH = ROW_BYTES / sizeof(ELEMENT);    // of a stage
 constexpr int HALF_DEPTH = ROW_BYTES / sizeof(float); // a row of W in shared memory; each stage has two halves
 constexpr int HALF_BYTES = COLUMNS * ROW_BYTES, W_BYTES = 2 * HALF_BYTES, STAGE_BYTES = W_BYTES + ROWS * ROW_BYTES;
 constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // rows of W that each block loads
 constexpr int RESULT_BYTES = ROWS * ROW_BYTES;    // of a warpgroup
-constexpr int ALIGNMENT = 1024;                   // of buffers with 128-byte swizzle
 constexpr int STEPS = DEPTH / 16;                 // instructions per stage
 constexpr int ALL_CONSUMERS = 1;                  // named barriers: this one, and the next two for a warpgroup each
-static_assert(SHARED_BYTES == ALIGNMENT + STAGES * (STAGE_BYTES + 16), "shared memory as the launch requests it");
+typedef Ring<STAGES, STAGE_BYTES> Stages;         // W, then X
+static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(CONSUMERS * RESULT_BYTES == STAGE_BYTES, "results fit the buffer of a stage");
 
-// Shared memory. Both blocks of a cluster use the same stage at the same time.
-struct Shared {
-    unsigned first;
-
-    __device__ __forceinline__ unsigned w(int stage) const { return first + stage * STAGE_BYTES; }
-    __device__ __forceinline__ unsigned x(int stage) const { return w(stage) + W_BYTES; }
-    __device__ __forceinline__ unsigned full(int stage) const { return first + STAGES * STAGE_BYTES + 16 * stage; }
-    __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + 8; }
-};
-
-// The next stage of the ring, and the parity of its barriers' phase.
-struct Turn {
-    int stage = 0;
-    unsigned parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 // The first row and column of Y of a block's tile.
-struct Position {
+struct TilePosition {
     int row, column;
 
-    __device__ __forceinline__ Position(int tile, int tileRows, int rank)
+    __device__ __forceinline__ TilePosition(int tile, int tileRows, int rank)
         : row((tile % tileRows * CLUSTER + rank) * ROWS), column(tile / tileRows * COLUMNS) {}
 };
 
-// Two adjacent numbers of W, rounded.
+// Two adjacent elements of W, rounded.
 __device__ __forceinline__ unsigned loadPair(unsigned address) {
     float low, high;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(address) : "memory");
@@ -86,13 +61,6 @@ __device__ __forceinline__ void loadWeights(unsigned (&a)[4 * STEPS], unsigned w
     }
 }
 
-// Stores four 8 × 8 matrices like storeMatrices, but transposed: lane l passes the address of column l%8 of matrix l/8.
-__device__ __forceinline__ void storeTransposed(unsigned address, const unsigned *words) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
-                 "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
-}
-
 // Writes a warpgroup's sums, 64 columns of Y, to shared memory as 256 rows of Y.
 __device__ __forceinline__ void writeResults(const float (&sums)[ROWS / 2], unsigned results, int warp, int lane) {
 #pragma unroll
@@ -101,7 +69,7 @@ __device__ __forceinline__ void writeResults(const float (&sums)[ROWS / 2], unsi
 #pragma unroll
         for (int j = 0; j < 4; j++) words[j] = Element<ELEMENT>::pair(sums[i + 2 * j], sums[i + 2 * j + 1]);
         int row = 2 * i + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
-        storeTransposed(results + swizzled(row, 16 * chunk), words);
+        storeMatricesTransposed(results + swizzled(row, 16 * chunk), words);
     }
 }
 
@@ -111,57 +79,47 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
            const __grid_constant__ TensorMap w2, const __grid_constant__ TensorMap y, int rows, int columns, int rowsOfW,
            int depth) {
     extern __shared__ char dynamicShared[];
-    Shared shared{(sharedAddress(dynamicShared) + ALIGNMENT - 1) & ~(ALIGNMENT - 1u)};
+    Stages ring(dynamicShared);
     int rank = blockIdx.x % CLUSTER, firstTile = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
     int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS);
     int tiles = tileRows * ((columns + COLUMNS - 1) / COLUMNS), stages = (depth + DEPTH - 1) / DEPTH;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++) {
-            barrierInit(shared.full(i), 1);
-            barrierInit(shared.empty(i), CLUSTER * CONSUMERS * WARPGROUP / 32);
-        }
-        barrierInitFence();
-    }
+    if (threadIdx.x == 0) ring.init();
     clusterSync();
 
-    Turn turn;
+    PipelineState<STAGES> next;
     if (threadIdx.x < WARPGROUP) {
         registersDown<72>();
         if (threadIdx.x == 0) {
             for (int tile = firstTile; tile < tiles; tile += clusters) {
-                Position at(tile, tileRows, rank);
+                TilePosition at(tile, tileRows, rank);
                 int matrix = at.column / rowsOfW;
                 const TensorMap &w = matrix == 0 ? w0 : matrix == 1 ? w1 : w2;
-                int eight = (at.column - matrix * rowsOfW + rank * LOADED_COLUMNS) / 8; // of the rows of W
+                int rowGroup = (at.column - matrix * rowsOfW + rank * LOADED_COLUMNS) / 8; // of W
                 for (int i = 0; i < stages; i++) {
-                    barrierWaitCluster(shared.empty(turn.stage), turn.parity ^ 1);
-                    unsigned full = shared.full(turn.stage);
+                    barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
+                    unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
                     barrierExpect(full, STAGE_BYTES);
-                    tmaLoad(shared.x(turn.stage), x, full, i * DEPTH, at.row, 0, 0);
-                    unsigned mine = shared.w(turn.stage) + rank * LOADED_COLUMNS * ROW_BYTES;
+                    tmaLoad(buffer + W_BYTES, x, full, i * DEPTH, at.row, 0, 0);
+                    unsigned mine = buffer + rank * LOADED_COLUMNS * ROW_BYTES;
 #pragma unroll
                     for (int half = 0; half < 2; half++) {
-                        tmaMulticast(mine + half * HALF_BYTES, w, full, (1 << CLUSTER) - 1, i * DEPTH + half * HALF_DEPTH, 0,
-                                     0, eight);
+                        tmaMulticast(mine + half * HALF_BYTES, w, full, ALL_BLOCKS, i * DEPTH + half * HALF_DEPTH, 0, 0,
+                                     rowGroup);
                     }
-                    turn.advance();
+                    next.advance();
                 }
             }
         }
     } else {
         registersUp<216>();
         int thread = threadIdx.x - WARPGROUP, consumer = thread / WARPGROUP, warp = thread / 32, lane = thread % 32;
-        // Frees a stage in both blocks of the cluster.
-        auto release = [&](int stage) {
-            if (lane < CLUSTER) barrierArriveAfterReadsIn(lane, shared.empty(stage));
-        };
         for (int tile = firstTile; tile < tiles; tile += clusters) {
             float sums[ROWS / 2] = {};
             for (int i = 0; i < stages; i++) {
-                barrierWait(shared.full(turn.stage), turn.parity);
+                barrierWait(ring.full(next.stage), next.parity);
                 unsigned a[4 * STEPS];
-                loadWeights(a, shared.w(turn.stage), warp, lane);
-                unsigned long long b = operand(shared.x(turn.stage));
+                loadWeights(a, ring.buffer(next.stage), warp, lane);
+                unsigned long long b = operand(ring.buffer(next.stage) + W_BYTES);
                 pin(a);
                 pin(sums);
                 wgmmaFence();
@@ -174,25 +132,25 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
                 pin(a);
                 pin(sums);
                 if (i < stages - 1) {
-                    release(turn.stage);
-                    turn.advance();
+                    ring.release(next.stage, lane);
+                    next.advance();
                 }
             }
             namedSync(ALL_CONSUMERS, CONSUMERS * WARPGROUP); // all have read the last stage
-            unsigned results = shared.w(turn.stage) + consumer * RESULT_BYTES;
+            unsigned results = ring.buffer(next.stage) + consumer * RESULT_BYTES;
             writeResults(sums, results, warp % 4, lane);
             asyncFence();
             namedSync(ALL_CONSUMERS + 1 + consumer, WARPGROUP);
             if (thread % WARPGROUP == 0) {
-                Position at(tile, tileRows, rank);
+                TilePosition at(tile, tileRows, rank);
                 int column = at.column + consumer * (COLUMNS / CONSUMERS);
                 if (at.row < rows && column < columns) tmaStore(y, results, column, at.row, 0, 0);
                 bulkCommit();
                 bulkWaitRead<0>();
             }
             namedSync(ALL_CONSUMERS + 1 + consumer, WARPGROUP);
-            release(turn.stage);
-            turn.advance();
+            ring.release(next.stage, lane); // the results, which were written to it, have been read since
+            next.advance();
         }
         if (thread % WARPGROUP == 0) bulkWait<0>();
     }

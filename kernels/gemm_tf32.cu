@@ -6,8 +6,7 @@
 // A and the same rows of B. Each block loads half of the rows of B, and TMA multicasts them to both, because L2 cannot deliver
 // both operands to each multiprocessor at the rate of the tensor cores.
 //
-// A stage is a depth of 32, 128 bytes of each row of A and B. One warp of each block loads stages into a ring of buffers. Two
-// warpgroups multiply, with 64 × COLUMNS elements of C each.
+// A stage is a depth of 32, 128 bytes of each row of A and B. Two warpgroups multiply, with 64 × COLUMNS elements of C each.
 //
 // Macros set at compile time:
 //   COLUMNS       columns of a tile, a multiple of 16 for which wgmma.cuh has an instruction
@@ -15,50 +14,25 @@
 //   THREADS       threads per block: 384
 //   SHARED_BYTES  dynamic shared memory per block
 
-#include "hopper.cuh"
-#include "wgmma.cuh"
+#include "gemm.cuh"
 
-constexpr int CLUSTER = 2, WARPGROUP = 128, CONSUMERS = 2;
 constexpr int ROWS = 128; // of a block's tile
 constexpr int DEPTH = ROW_BYTES / sizeof(float);
-constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = COLUMNS * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr int A_BYTES = ROWS * ROW_BYTES, STAGE_BYTES = A_BYTES + COLUMNS * ROW_BYTES;
 constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // of B, by each block
-constexpr int ALIGNMENT = 1024;                   // of buffers with 128-byte swizzle
 constexpr int SUMS = COLUMNS / 2;                 // per thread
-static_assert(SHARED_BYTES == ALIGNMENT + STAGES * (STAGE_BYTES + 16), "shared memory as the launch requests it");
+typedef Ring<STAGES, STAGE_BYTES> Stages;         // A, then B
+static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(COLUMNS % 16 == 0, "each block loads whole groups of 8 rows of B");
 
-// Shared memory. Both blocks of a cluster use the same stage at the same time.
-struct Shared {
-    unsigned first;
-
-    __device__ __forceinline__ unsigned a(int stage) const { return first + stage * STAGE_BYTES; }
-    __device__ __forceinline__ unsigned b(int stage) const { return a(stage) + A_BYTES; }
-    __device__ __forceinline__ unsigned full(int stage) const { return first + STAGES * STAGE_BYTES + 16 * stage; }
-    __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + 8; }
-};
-
-// The next stage of the ring, and the parity of its barriers' phase.
-struct Turn {
-    int stage = 0;
-    unsigned parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
 // The first element of a block's tile. Tiles that are computed at the same time are in at most BAND rows of tiles, so that they
 // share operands in L2.
-struct Position {
+struct TilePosition {
     static constexpr int BAND = 8;
     int row, column;
 
-    __device__ __forceinline__ Position(int tile, int tileRows, int tileColumns, int rank) {
+    __device__ __forceinline__ TilePosition(int tile, int tileRows, int tileColumns, int rank) {
         int band = tile / (BAND * tileColumns), inBand = tile % (BAND * tileColumns);
         int height = min(BAND, tileRows - band * BAND);
         row = ((band * BAND + inBand % height) * CLUSTER + rank) * ROWS;
@@ -66,18 +40,14 @@ struct Position {
     }
 };
 
-// Adds the products of all stages of a tile.
-__device__ __forceinline__ void multiply(float (&sums)[SUMS], const Shared &shared, Turn &turn, int stages, int consumer,
-                                         int lane) {
-    // Frees a stage in both blocks of the cluster.
-    auto release = [&](int stage) {
-        if (lane < CLUSTER) barrierArriveAfterReadsIn(lane, shared.empty(stage));
-    };
-    int before = 0; // the stage before
+// Accumulates A · Bᵀ over the stages of a tile.
+__device__ __forceinline__ void multiply(float (&sums)[SUMS], const Stages &ring, PipelineState<STAGES> &next, int stages,
+                                         int consumer, int lane) {
+    int previous = 0; // the stage before
     for (int i = 0; i < stages; i++) {
-        barrierWait(shared.full(turn.stage), turn.parity);
-        unsigned long long a = operand(shared.a(turn.stage) + consumer * (A_BYTES / CONSUMERS));
-        unsigned long long b = operand(shared.b(turn.stage));
+        barrierWait(ring.full(next.stage), next.parity);
+        unsigned long long a = operand(ring.buffer(next.stage) + consumer * (A_BYTES / CONSUMERS));
+        unsigned long long b = operand(ring.buffer(next.stage) + A_BYTES);
         wgmmaFence();
 #pragma unroll
         for (int k = 0; k < ROW_BYTES; k += 32) {
@@ -85,13 +55,13 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], const Shared &shar
         }
         wgmmaCommit();
         wgmmaWait<1>();
-        if (i > 0) release(before);
-        before = turn.stage;
-        turn.advance();
+        if (i > 0) ring.release(previous, lane);
+        previous = next.stage;
+        next.advance();
     }
     wgmmaWait<0>();
     pin(sums);
-    release(before);
+    ring.release(previous, lane);
 }
 
 // Stores a thread's sums; row and column are those of the first one.
@@ -109,36 +79,30 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
 gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b0, const __grid_constant__ TensorMap b1,
           const __grid_constant__ TensorMap b2, float *c, int rows, int columns, int columnsOfB, int depth) {
     extern __shared__ char dynamicShared[];
-    Shared shared{(sharedAddress(dynamicShared) + ALIGNMENT - 1) & ~(ALIGNMENT - 1u)};
+    Stages ring(dynamicShared);
     int rank = blockIdx.x % CLUSTER, firstTile = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
     int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS), tileColumns = (columns + COLUMNS - 1) / COLUMNS;
     int tiles = tileRows * tileColumns, stages = (depth + DEPTH - 1) / DEPTH;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++) {
-            barrierInit(shared.full(i), 1);
-            barrierInit(shared.empty(i), CLUSTER * CONSUMERS * WARPGROUP / 32);
-        }
-        barrierInitFence();
-    }
+    if (threadIdx.x == 0) ring.init();
     clusterSync();
 
-    Turn turn;
+    PipelineState<STAGES> next;
     if (threadIdx.x < WARPGROUP) {
         registersDown<72>();
         if (threadIdx.x == 0) {
             for (int tile = firstTile; tile < tiles; tile += clusters) {
-                Position at(tile, tileRows, tileColumns, rank);
+                TilePosition at(tile, tileRows, tileColumns, rank);
                 int matrix = at.column / columnsOfB;
                 const TensorMap &b = matrix == 0 ? b0 : matrix == 1 ? b1 : b2;
                 int rowOfB = at.column - matrix * columnsOfB + rank * LOADED_COLUMNS;
                 for (int i = 0; i < stages; i++) {
-                    barrierWaitCluster(shared.empty(turn.stage), turn.parity ^ 1);
-                    unsigned full = shared.full(turn.stage);
+                    barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
+                    unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
                     barrierExpect(full, STAGE_BYTES);
-                    tmaLoad(shared.a(turn.stage), a, full, i * DEPTH, at.row, 0, 0);
-                    tmaMulticast(shared.b(turn.stage) + rank * LOADED_COLUMNS * ROW_BYTES, b, full, (1 << CLUSTER) - 1,
-                                 i * DEPTH, rowOfB, 0, 0);
-                    turn.advance();
+                    tmaLoad(buffer, a, full, i * DEPTH, at.row, 0, 0);
+                    tmaMulticast(buffer + A_BYTES + rank * LOADED_COLUMNS * ROW_BYTES, b, full, ALL_BLOCKS, i * DEPTH, rowOfB, 0,
+                                 0);
+                    next.advance();
                 }
             }
         }
@@ -147,8 +111,8 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
         int thread = threadIdx.x - WARPGROUP, lane = thread % 32;
         for (int tile = firstTile; tile < tiles; tile += clusters) {
             float sums[SUMS] = {};
-            multiply(sums, shared, turn, stages, thread / WARPGROUP, lane);
-            Position at(tile, tileRows, tileColumns, rank);
+            multiply(sums, ring, next, stages, thread / WARPGROUP, lane);
+            TilePosition at(tile, tileRows, tileColumns, rank);
             store(sums, c, at.row + thread / 32 * 16 + lane / 4, at.column + lane % 4 * 2, rows, columns);
         }
     }

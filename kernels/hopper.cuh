@@ -136,7 +136,8 @@ __device__ __forceinline__ void barrierArriveIn(int rank, unsigned barrier) {
                  : "memory");
 }
 
-// Arrives like barrierArriveIn after reads only. It does not wait for earlier writes, which would take as long as an access to L2.
+// Arrives like barrierArriveIn after reads only: earlier writes are ordered within the block. barrierArriveIn has a memory barrier
+// that waits until they are visible in the cluster, which takes as long as an access to L2.
 __device__ __forceinline__ void barrierArriveAfterReadsIn(int rank, unsigned barrier) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier),
@@ -177,6 +178,13 @@ __device__ __forceinline__ unsigned swizzled(int row, int byte) { return row * R
 // the address of row l%8 of matrix l/8.
 __device__ __forceinline__ void storeMatrices(unsigned address, const unsigned *words) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+                 "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
+// Stores four 8 × 8 matrices like storeMatrices, but transposed: lane l passes the address of column l%8 of matrix l/8.
+__device__ __forceinline__ void storeMatricesTransposed(unsigned address, const unsigned *words) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
                  "r"(words[1]), "r"(words[2]), "r"(words[3])
                  : "memory");
 }

@@ -7,8 +7,9 @@
 // accumulator are columns 16k … 16k+15 of A.
 //
 // The order of a group:  pin  wgmmaFence  wgmma …  wgmmaCommit  wgmmaWait  pin.  Between commit and wait, no other code may
-// use the registers, and there must be no branch or loop edge; otherwise the compiler waits after each instruction (messages
-// C7510 to C7519).
+// use the registers; otherwise the compiler waits after each instruction (messages C7510 to C7519). A branch or a loop edge in
+// between often has the same effect. gemm_tf32.cu keeps a group in flight across a loop edge, where nothing else uses registers
+// of the group.
 
 #pragma once
 

@@ -9,6 +9,7 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.gemm.LinearProblem;
 import cs336.kernels.gemm.MixedGemm;
 import cs336.kernels.gemm.Tf32Gemm;
 import cs336.kernels.gemm.Tf32x3Gemm;
@@ -220,18 +221,15 @@ public final class SmallLaunches {
         new Tf32x3Gemm().compute(random(DType.FLOAT32, 37, 132).t(), random(DType.FLOAT32, 37, 132));
         if (Tf32Gemm.runsOn(Gpu.of(gpu))) {
             for (int columns : new int[] {132, 9_004}) { // 9,004: a cluster computes more than one tile
-                new Tf32Gemm()
-                        .compute(
-                                random(DType.FLOAT32, 513, 100),
-                                random(DType.FLOAT32, columns, 100).t());
+                new Tf32Gemm().compute(random(DType.FLOAT32, 513, 100), random(DType.FLOAT32, columns, 100));
             }
             for (DType dtype : List.of(DType.BFLOAT16, DType.FLOAT16)) {
                 for (int columns : new int[] {136, 4_424}) {
                     new MixedGemm().compute(random(dtype, 1_030, 104), random(DType.FLOAT32, columns, 104));
                 }
             }
-            Tensor[] weights = new Tensor[Tf32Gemm.MOST_WEIGHTS];
-            Arrays.setAll(weights, i -> random(DType.FLOAT32, 192, 300).t());
+            Tensor[] weights = new Tensor[LinearProblem.MOST_WEIGHTS];
+            Arrays.setAll(weights, i -> random(DType.FLOAT32, 192, 300));
             new Tf32Gemm().compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1], weights[2]);
         }
     }

@@ -13,7 +13,7 @@ import java.util.List;
 
 /**
  * The pass that replaces large fp32 matrix multiplications by {@link Tf32x3Gemm} on GPUs where it is faster than
- * cuBLAS. If TF32 is {@linkplain Torch#allowsTf32 allowed}, {@link Tf32Gemms} replaces some instead.
+ * cuBLAS. If TF32 is {@linkplain Torch#allowsTf32 allowed}, {@link LinearGemms} has a kernel for some instead.
  */
 final class Fp32Gemms {
     private Fp32Gemms() {}

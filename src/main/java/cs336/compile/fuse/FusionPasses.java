@@ -30,11 +30,10 @@ public final class FusionPasses {
 
     /**
      * Returns a prepared program whose pointwise operations and reductions are generated kernels, and whose large fp32
-     * matrix multiplications run by kernels of this project where these are faster than cuBLAS.
+     * matrix multiplications run on tensor cores where that is faster.
      */
     static Program fusePrepared(Program prepared, Device device) {
-        Program fused = Simplification.withoutDeadOperations(Fusion.of(prepared, device));
-        return Tf32Gemms.on(device).of(Fp32Gemms.of(fused, device));
+        return Fp32Gemms.of(Simplification.withoutDeadOperations(Fusion.of(prepared, device)), device);
     }
 
     /** Returns a program for a device; see {@link #fusePrepared}. */

@@ -7,7 +7,9 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -41,7 +43,8 @@ import org.bytedeco.pytorch.Tensor;
  * </ul>
  *
  * <p>Parameters in fp32 have separate storages, so only the matrix multiplications that compute their gradients are
- * merged, and with TF32 those for which {@link Tf32Gemms} has a kernel that reads separate weights.
+ * merged in this way. Before that, X · Wᵢᵀ with fp32 weights, or with casts of them that nothing else reads, is
+ * replaced by a kernel of {@link LinearGemms} where that is faster, for several weights together or for one.
  */
 final class GemmMerging {
     private static final int ROWS = 0;
@@ -56,8 +59,7 @@ final class GemmMerging {
 
     private final Program program;
     private final Device device;
-    private final Tf32Gemms tf32;
-    private final MixedGemms mixed;
+    private final LinearGemms linear;
     private final Map<ProgramValue, Operation> producers = new HashMap<>();
     private final Map<ProgramValue, List<View>> reads = new HashMap<>();
     private final Set<ProgramValue> readOtherwise = new HashSet<>();
@@ -69,11 +71,10 @@ final class GemmMerging {
     private final List<Operation> concatenations = new ArrayList<>();
     private int size;
 
-    private GemmMerging(Program program, Device device, Tf32Gemms tf32, MixedGemms mixed) {
+    private GemmMerging(Program program, Device device, LinearGemms linear) {
         this.program = program;
         this.device = device;
-        this.tf32 = tf32;
-        this.mixed = mixed;
+        this.linear = linear;
         constants = new LinkedHashMap<>(program.constants());
         size = program.size();
         returned = program.returned();
@@ -89,15 +90,15 @@ final class GemmMerging {
         }
     }
 
-    /** Returns the program with fewer matrix multiplications. */
+    /** Returns the program with fewer or faster matrix multiplications. */
     static Program of(Program program, Device device) {
-        return of(program, device, Tf32Gemms.on(device), MixedGemms.on(device));
+        return of(program, device, LinearGemms.on(device));
     }
 
-    static Program of(Program program, Device device, Tf32Gemms tf32, MixedGemms mixed) {
+    static Program of(Program program, Device device, LinearGemms linear) {
         boolean isPure = program.operations().stream()
                 .allMatch(operation -> operation.overwrites().isEmpty());
-        return isPure ? new GemmMerging(program, device, tf32, mixed).run() : program;
+        return isPure ? new GemmMerging(program, device, linear).run() : program;
     }
 
     /**
@@ -115,7 +116,7 @@ final class GemmMerging {
 
     private Program run() {
         List<List<Operation>> layers = withCommon(program, LEFT, RIGHT);
-        layers.forEach(this::withoutCasts);
+        layers.forEach(this::replaceByLinear);
         layers.forEach(gemms -> merge(gemms, LEFT));
         mergeSums();
         withCommon(program, RIGHT, LEFT).forEach(gemms -> merge(gemms, RIGHT));
@@ -173,39 +174,52 @@ final class GemmMerging {
 
     // ---- merging
 
-    /**
-     * Multiplies X · Wᵢᵀ, for all i or one by one, with the fp32 weights of which the Wᵢ are casts, where that is
-     * faster.
-     */
-    private void withoutCasts(List<Operation> gemms) {
-        List<View> weights = new ArrayList<>();
-        for (Operation gemm : gemms) {
-            View cast = gemm.view(RIGHT).transposed();
-            Operation producer = producers.get(cast.value());
-            boolean isOnlyReader = producer != null
-                    && PointwiseOperator.applies(PointwiseFunction.CAST, producer)
-                    && reads.get(cast.value()).size() == 1
-                    && !returned.contains(cast.value());
-            if (!isOnlyReader || !producer.view(0).readsAll()) {
-                return;
-            }
-            weights.add(producer.view(0));
-        }
-        View x = gemms.get(0).view(LEFT);
+    /** Replaces X · Wᵢᵀ, for all i or one by one, by a kernel that reads fp32 weights, where that is faster. */
+    private void replaceByLinear(List<Operation> layers) {
+        View x = layers.get(0).view(LEFT);
+        List<Operation> gemms =
+                layers.stream().filter(gemm -> fp32Weight(gemm) != null).toList();
+        List<View> weights = gemms.stream().map(this::fp32Weight).toList();
         List<ProgramValue> results = gemms.stream().map(Operation::output).toList();
         if (gemms.size() > 1
-                && results.stream().allMatch(result -> isPlaceable(result, true))
-                && mixed.isFaster(x, weights, results)) {
-            ProgramValue merged = nextToEachOther(gemms);
-            replace(gemms, mixed.operation(x, weights, merged));
-            place(gemms, merged, COLUMNS);
-            return;
-        }
-        for (int i = 0; i < gemms.size(); i++) {
-            if (mixed.isFaster(x, weights.subList(i, i + 1), results.subList(i, i + 1))) {
-                replace(gemms.subList(i, i + 1), mixed.operation(x, weights.subList(i, i + 1), results.get(i)));
+                && gemms.size() == layers.size()
+                && results.stream().allMatch(result -> isPlaceable(result, true))) {
+            JavaOperator operator = linear.fastest(x, weights, results);
+            if (operator != null) {
+                long columns =
+                        results.stream().mapToLong(result -> result.shape()[1]).sum();
+                ProgramValue merged = newValue(Layout.contiguous(results.get(0).dtype(), x.shape()[0], columns));
+                replace(gemms, LinearGemms.operation(operator, x, weights, merged));
+                place(gemms, merged, COLUMNS);
+                return;
             }
         }
+        for (int i = 0; i < gemms.size(); i++) {
+            List<View> weight = weights.subList(i, i + 1);
+            JavaOperator operator = linear.fastest(x, weight, results.subList(i, i + 1));
+            if (operator != null) {
+                replace(gemms.subList(i, i + 1), LinearGemms.operation(operator, x, weight, results.get(i)));
+            }
+        }
+    }
+
+    /**
+     * Returns the weight W of X · Wᵀ in fp32: the right operand, or the input or constant of which only this operation
+     * reads a cast. Returns null if there is none.
+     */
+    private View fp32Weight(Operation gemm) {
+        View right = gemm.view(RIGHT).transposed();
+        if (right.dtype() == DType.FLOAT32) {
+            return right;
+        }
+        Operation producer = producers.get(right.value());
+        boolean isCast = producer != null
+                && PointwiseOperator.applies(PointwiseFunction.CAST, producer)
+                && producer.view(0).readsAll()
+                && Arrays.equals(producer.view(0).shape(), right.shape())
+                && !producers.containsKey(producer.view(0).value());
+        boolean isOnlyReader = reads.get(right.value()).size() == 1 && !returned.contains(right.value());
+        return isCast && isOnlyReader ? producer.view(0) : null;
     }
 
     /** Merges X · Wᵢᵀ for all i, with the common operand on the left, or Gᵢᵀ · X, with it on the right. */
@@ -219,16 +233,13 @@ final class GemmMerging {
         boolean areMergeable =
                 gemms.stream().allMatch(gemm -> !replacements.containsKey(gemm) && isPlaceable(gemm.output(), isLeft));
         AdjacentMatrices all = areMergeable ? adjacent(others, isLeft ? ROWS : COLUMNS) : null;
-        if (all != null) {
-            View x = gemms.get(0).view(common);
-            View whole = all.whole.transposed();
-            ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
-            place(inOrder(gemms, others, all.parts), merged, isLeft ? COLUMNS : ROWS);
-        } else if (areMergeable && isLeft && tf32.areFasterTogether(gemms)) {
-            ProgramValue merged = nextToEachOther(gemms);
-            replace(gemms, tf32.together(gemms, merged));
-            place(gemms, merged, COLUMNS);
+        if (all == null) {
+            return;
         }
+        View x = gemms.get(0).view(common);
+        View whole = all.whole.transposed();
+        ProgramValue merged = isLeft ? replace(gemms, x, whole) : replace(gemms, whole, x);
+        place(inOrder(gemms, others, all.parts), merged, isLeft ? COLUMNS : ROWS);
     }
 
     /** Makes the results of matrix multiplications parts of a merged one. */
@@ -238,14 +249,6 @@ final class GemmMerging {
         for (int i = 0; i < places.size(); i++) {
             parts.put(results.get(i).value(), places.get(i));
         }
-    }
-
-    /** Returns a new value for the results of matrix multiplications next to each other. */
-    private ProgramValue nextToEachOther(List<Operation> gemms) {
-        ProgramValue first = gemms.get(0).output();
-        long columns =
-                gemms.stream().mapToLong(gemm -> gemm.output().shape()[1]).sum();
-        return newValue(Layout.contiguous(first.dtype(), first.shape()[0], columns));
     }
 
     /** Returns whether a result can be columns of a wider matrix, or another result can follow it in memory. */

@@ -1,10 +1,21 @@
 package cs336.kernels.gemm;
 
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.TensorMap;
 import cs336.torch.DType;
 import org.bytedeco.pytorch.Tensor;
 
-/** The operands of the kernels: matrices whose lines of contiguous elements they access in pieces of 16 bytes. */
+/** What the kernels require of their operands and of the GPU. They access contiguous elements in pieces of 16 bytes. */
 final class GemmOperands {
+    /** The shared memory of a block on Hopper GPUs. */
+    static final int HOPPER_SHARED_BYTES = 227 * 1024;
+
+    /** Alignment of buffers that TMA swizzles. */
+    static final int SWIZZLE_ALIGNMENT = 1024;
+
+    /** Size of the two barriers of a stage. */
+    static final int BARRIER_BYTES = 16;
+
     private static final int ACCESS_BYTES = 16;
 
     private GemmOperands() {}
@@ -27,6 +38,15 @@ final class GemmOperands {
                 && offset % vector == 0;
     }
 
+    /** Returns whether a tensor is a matrix of {@linkplain #areLinesAligned aligned} rows. */
+    static boolean areRowsAligned(DType type, long[] shape, long[] strides, long offset) {
+        return shape.length == 2 && strides[1] == 1 && areLinesAligned(type, shape, strides, offset);
+    }
+
+    static boolean isHopper(Gpu gpu) {
+        return gpu.architecture().major() == 9 && gpu.blockSharedBytes() >= HOPPER_SHARED_BYTES;
+    }
+
     /** Returns a quotient of positive numbers, rounded up. */
     static long divideUp(long dividend, long divisor) {
         return (dividend + divisor - 1) / divisor;
@@ -35,5 +55,10 @@ final class GemmOperands {
     /** Returns the tensor or, if its first element is not 16-byte aligned, a copy. */
     static Tensor aligned(Tensor x) {
         return x.data_ptr().address() % ACCESS_BYTES == 0 ? x : x.clone();
+    }
+
+    /** Returns the tensor or, if TMA cannot access its rows, a copy. */
+    static Tensor forTma(Tensor x) {
+        return TensorMap.fits(x) ? x : x.contiguous().clone();
     }
 }

@@ -2,7 +2,6 @@ package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -30,22 +29,20 @@ public record Tf32Gemm() implements JavaOperator {
     public static final String FILE = "gemm_tf32.cu";
     public static final String KERNEL = "gemm_tf32";
     public static final int THREADS = 384;
-    public static final int MOST_WEIGHTS = 3;
 
-    /** The columns of a tile for which the kernel is compiled. */
+    /** The numbers of columns of a tile for which the kernel is compiled. */
     public static final List<Integer> TILE_COLUMNS = List.of(96, 128, 160, 208, 256);
 
-    private static final int CLUSTER = 2; // blocks
     private static final int BLOCK_ROWS = 128; // of a tile
-    private static final int TILE_ROWS = CLUSTER * BLOCK_ROWS;
+    private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
     private static final int STAGE_DEPTH = 32;
     private static final int MOST_STAGES = 6; // in shared memory
-    private static final int BLOCK_SHARED_BYTES = 227 * 1024; // of Hopper
-    private static final int SWIZZLE_ALIGNMENT = 1024;
-    private static final int BARRIER_BYTES = 16; // per stage
     private static final int TILE_CYCLES = 4000; // beyond multiplying: the first stages arrive, the results are stored
 
-    /** The smallest fraction of the tensor cores' time that counts for the result. */
+    /**
+     * The smallest fraction of the computed elements that belong to the result. The others are padding of tiles at the
+     * border, or tiles that idle clusters could have computed.
+     */
     private static final double LEAST_FILLED = 0.7;
 
     /** With more rows, cuBLAS was faster for several tiles per cluster of less depth than {@link #LEAST_DEPTH}. */
@@ -59,66 +56,51 @@ public record Tf32Gemm() implements JavaOperator {
     private record Tf32GemmKey(int tileColumns, Device device) {}
 
     /**
-     * A matrix multiplication.
-     *
-     * @param rows rows of X
-     * @param columns rows of each W
-     * @param depth columns of X
-     * @param weights number of W
+     * Returns whether the kernel is faster than cuBLAS, and with several weights also than one call for each of them.
+     * The first is by comparisons on an H200 with 512 and 2,048 rows, the second by predicted times.
      */
-    public record Tf32Problem(long rows, long columns, long depth, int weights) {
-        private long tiles(int tileColumns) {
-            return GemmOperands.divideUp(rows, TILE_ROWS) * GemmOperands.divideUp(columns * weights, tileColumns);
+    public static boolean isFaster(LinearProblem problem, int multiprocessors) {
+        if (problem.isEmpty()) {
+            return false;
         }
+        Optional<Integer> tile = fastestTile(problem, multiprocessors);
+        return tile.isPresent()
+                && isFasterThanCublas(problem, tile.get(), multiprocessors)
+                && isFasterThanSeparateCalls(problem, tile.get(), multiprocessors);
+    }
 
-        /** Returns the largest number of tiles that a cluster computes. */
-        private long rounds(int tileColumns, int multiprocessors) {
-            return GemmOperands.divideUp(tiles(tileColumns), multiprocessors / CLUSTER);
-        }
+    private static boolean isFasterThanCublas(LinearProblem problem, int tileColumns, int multiprocessors) {
+        long waves = problem.waves(TILE_ROWS, tileColumns, multiprocessors);
+        long clusters = multiprocessors / LinearProblem.CLUSTER;
+        double computed = (double) waves * clusters * TILE_ROWS * tileColumns;
+        return problem.rows() * problem.allColumns() >= LEAST_FILLED * computed
+                && (waves == 1 || problem.rows() <= FEW_ROWS || problem.depth() >= LEAST_DEPTH);
+    }
 
-        /**
-         * Returns the predicted time in clock cycles. A stage takes as long as shared memory needs for its 128 · (128 +
-         * c) bytes from TMA and the 256 · (64 + c) bytes that the two warpgroups read, at 128 bytes per cycle. The
-         * tensor cores need 4 · c cycles; with 256 columns, 9 / 8 of that were measured.
-         */
-        private long cycles(int tileColumns, int multiprocessors) {
-            long stage = Math.max(256 + 3L * tileColumns, tileColumns == 256 ? 1152 : 0);
-            return rounds(tileColumns, multiprocessors)
-                    * (GemmOperands.divideUp(depth, STAGE_DEPTH) * stage + TILE_CYCLES);
-        }
+    private static boolean isFasterThanSeparateCalls(LinearProblem problem, int tileColumns, int multiprocessors) {
+        var one = new LinearProblem(problem.rows(), problem.columns(), problem.depth(), 1);
+        int tileOfOne = fastestTile(one, multiprocessors).orElseThrow();
+        return !isFasterThanCublas(one, tileOfOne, multiprocessors)
+                || cycles(problem, tileColumns, multiprocessors)
+                        <= problem.weights() * cycles(one, tileOfOne, multiprocessors);
+    }
 
-        /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */
-        private Optional<Integer> fastestTile(int multiprocessors) {
-            return TILE_COLUMNS.stream()
-                    .filter(tileColumns -> weights == 1 || columns % tileColumns == 0)
-                    .min(Comparator.comparing(tileColumns -> cycles(tileColumns, multiprocessors)));
-        }
+    /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */
+    private static Optional<Integer> fastestTile(LinearProblem problem, int multiprocessors) {
+        return TILE_COLUMNS.stream()
+                .filter(tileColumns -> problem.weights() == 1 || problem.columns() % tileColumns == 0)
+                .min(Comparator.comparing(tileColumns -> cycles(problem, tileColumns, multiprocessors)));
+    }
 
-        /** Returns whether the kernel is faster than cuBLAS, by comparisons on an H200 with 512 and 2,048 rows. */
-        public boolean isFaster(int multiprocessors) {
-            return fastestTile(multiprocessors)
-                    .filter(tileColumns -> {
-                        long rounds = rounds(tileColumns, multiprocessors);
-                        double computed = (double) rounds * (multiprocessors / CLUSTER) * TILE_ROWS * tileColumns;
-                        return rows * columns * weights >= LEAST_FILLED * computed
-                                && (rounds == 1 || rows <= FEW_ROWS || depth >= LEAST_DEPTH);
-                    })
-                    .isPresent();
-        }
-
-        /** Returns whether this multiplication takes less time than one for each weight, by the predicted times. */
-        public boolean isFasterThanSeparateOnes(int multiprocessors) {
-            var one = new Tf32Problem(rows, columns, depth, 1);
-            return fastestTile(multiprocessors)
-                    .filter(tile -> !one.isFaster(multiprocessors)
-                            || cycles(tile, multiprocessors)
-                                    <= weights
-                                            * one.cycles(
-                                                    one.fastestTile(multiprocessors)
-                                                            .orElseThrow(),
-                                                    multiprocessors))
-                    .isPresent();
-        }
+    /**
+     * Returns the predicted time in clock cycles. A stage takes as long as shared memory needs for its 128 · (128 + c)
+     * bytes from TMA and the 256 · (64 + c) bytes that the two warpgroups read, at 128 bytes per cycle. The tensor
+     * cores need 4 · c cycles; with 256 columns, 9 / 8 of that were measured.
+     */
+    private static long cycles(LinearProblem problem, int tileColumns, int multiprocessors) {
+        long stage = Math.max(256 + 3L * tileColumns, tileColumns == 256 ? 1152 : 0);
+        return problem.waves(TILE_ROWS, tileColumns, multiprocessors)
+                * (GemmOperands.divideUp(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
     }
 
     /** Returns the macros to compile the kernel with. */
@@ -135,26 +117,28 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     private static int stageBytes(int tileColumns) {
-        return (BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES + BARRIER_BYTES;
+        return (BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES + GemmOperands.BARRIER_BYTES;
     }
 
     private static int stages(int tileColumns) {
-        return Math.min(MOST_STAGES, (BLOCK_SHARED_BYTES - SWIZZLE_ALIGNMENT) / stageBytes(tileColumns));
+        return Math.min(
+                MOST_STAGES,
+                (GemmOperands.HOPPER_SHARED_BYTES - GemmOperands.SWIZZLE_ALIGNMENT) / stageBytes(tileColumns));
     }
 
     /** Returns the dynamic shared memory of a block. */
     public static int sharedBytes(int tileColumns) {
-        return SWIZZLE_ALIGNMENT + stages(tileColumns) * stageBytes(tileColumns);
+        return GemmOperands.SWIZZLE_ALIGNMENT + stages(tileColumns) * stageBytes(tileColumns);
     }
 
     /** Returns whether the kernel runs on this GPU: one of the Hopper architecture. */
     public static boolean runsOn(Gpu gpu) {
-        return gpu.architecture().major() == 9 && gpu.blockSharedBytes() >= BLOCK_SHARED_BYTES;
+        return GemmOperands.isHopper(gpu);
     }
 
-    /** Returns whether the kernel supports an operand: its rows are contiguous and aligned to 16 bytes. */
-    public static boolean supports(long[] shape, long[] strides, long offset) {
-        return strides[1] == 1 && GemmOperands.areLinesAligned(DType.FLOAT32, shape, strides, offset);
+    /** Returns whether the kernel supports a matrix: fp32, and contiguous rows that are aligned to 16 bytes. */
+    public static boolean supports(DType type, long[] shape, long[] strides, long offset) {
+        return type == DType.FLOAT32 && GemmOperands.areRowsAligned(type, shape, strides, offset);
     }
 
     @Override
@@ -165,8 +149,9 @@ public record Tf32Gemm() implements JavaOperator {
     /**
      * Multiplies; on the CPU, by PyTorch's matrix multiplication in fp32.
      *
-     * @param inputs X [M, K] and up to {@value #MOST_WEIGHTS} Wᵢᵀ [K, N], fp32; the kernel {@link #supports} X and each
-     *     Wᵢ, and N is a multiple of 4, for several Wᵢ also of {@link #TILE_COLUMNS the columns of a tile}
+     * @param inputs X [M, K] and up to {@value LinearProblem#MOST_WEIGHTS} Wᵢ [N, K], fp32; the kernel
+     *     {@link #supports} all of them and a result [M, N]. For several Wᵢ, N is a multiple of one of
+     *     {@link #TILE_COLUMNS}
      * @return the products next to each other, [M, N · weights], contiguous
      */
     @Override
@@ -174,37 +159,42 @@ public record Tf32Gemm() implements JavaOperator {
         try (var scope = MemoryScope.open()) {
             Tensor x = inputs[0];
             Tensor[] weights = Arrays.copyOfRange(inputs, 1, inputs.length);
-            Tensor product = x.is_cuda() ? onGpu(x, weights) : x.mm(torch.cat(new TensorVector(weights), 1));
+            Tensor product;
+            if (x.is_cuda()) {
+                int multiprocessors = Gpu.of(x).multiprocessors();
+                int tileColumns = fastestTile(LinearProblem.of(x, weights), multiprocessors)
+                        .orElseThrow();
+                product = onGpu(tileColumns, x, weights);
+            } else {
+                product = x.mm(torch.cat(new TensorVector(weights), 0).t());
+            }
             return new Tensor[] {scope.escape(product)};
         }
     }
 
-    private static Tensor onGpu(Tensor x, Tensor[] weights) {
-        var problem = new Tf32Problem(x.size(0), weights[0].size(1), x.size(1), weights.length);
-        return onGpu(problem.fastestTile(Gpu.of(x).multiprocessors()).orElseThrow(), x, weights);
-    }
-
-    /** Multiplies like {@link #compute} in tiles with so many columns. */
+    /** Multiplies like {@link #compute} on a GPU, in tiles with so many columns. */
     static Tensor onGpu(int tileColumns, Tensor x, Tensor... weights) {
         Gpu gpu = Gpu.of(x);
-        var problem = new Tf32Problem(x.size(0), weights[0].size(1), x.size(1), weights.length);
-        int columns = Math.toIntExact(problem.columns * problem.weights);
-        Tensor product = gpu.empty(problem.rows, columns);
-        long clusters = Math.min(problem.tiles(tileColumns), gpu.multiprocessors() / CLUSTER);
+        LinearProblem problem = LinearProblem.of(x, weights);
+        int columns = Math.toIntExact(problem.allColumns());
+        Tensor product = gpu.empty(problem.rows(), columns);
+        TensorMap[] maps = Arrays.stream(weights)
+                .map(weight -> map(weight, tileColumns / LinearProblem.CLUSTER))
+                .toArray(TensorMap[]::new);
         KERNELS.computeIfAbsent(new Tf32GemmKey(tileColumns, gpu.device()), Tf32Gemm::load)
                 .launch(
-                        new GridDim(Math.toIntExact(clusters * CLUSTER)),
+                        problem.grid(TILE_ROWS, tileColumns, gpu.multiprocessors()),
                         new BlockDim(THREADS),
                         sharedBytes(tileColumns),
                         map(x, BLOCK_ROWS),
-                        map(weights[0].t(), tileColumns / CLUSTER),
-                        map(weights[Math.min(1, weights.length - 1)].t(), tileColumns / CLUSTER),
-                        map(weights[weights.length - 1].t(), tileColumns / CLUSTER),
+                        maps[0],
+                        maps[Math.min(1, maps.length - 1)],
+                        maps[maps.length - 1],
                         product,
-                        Math.toIntExact(problem.rows),
+                        Math.toIntExact(problem.rows()),
                         columns,
-                        Math.toIntExact(problem.columns),
-                        Math.toIntExact(problem.depth));
+                        Math.toIntExact(problem.columns()),
+                        Math.toIntExact(problem.depth()));
         return product;
     }
 
@@ -213,6 +203,6 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     private static TensorMap map(Tensor x, int rows) {
-        return TensorMap.roundedToTf32(GemmOperands.aligned(x), 1, 1, rows, STAGE_DEPTH);
+        return TensorMap.roundedToTf32(GemmOperands.forTma(x), 1, 1, rows, STAGE_DEPTH);
     }
 }

@@ -76,7 +76,7 @@ class MixedGemmGpuTest extends ScopedTest {
         for (int i = 0; i < RUNS; i++) {
             try (var scope = MemoryScope.open()) {
                 DType type = i % 2 == 0 ? DType.BFLOAT16 : DType.FLOAT16;
-                int weights = 1 + draw.nextInt(MixedGemm.MOST_WEIGHTS);
+                int weights = 1 + draw.nextInt(LinearProblem.MOST_WEIGHTS);
                 long rows = 1 + draw.nextInt(2500);
                 long columns = weights == 1 ? 8L * (1 + draw.nextInt(1300)) : 128L * (1 + draw.nextInt(12));
                 long depth = 8L * (1 + draw.nextInt(400));

@@ -42,11 +42,14 @@ class MixedGemmTest extends ScopedTest {
         "2048, 2560, 2560, 3, true",
         "2048, 10240, 2560, 2, true",
         "512, 1600, 1600, 3, false", // not measured: a tile would have columns of two weights
-        "1, 10240, 2560, 2, false" // not measured: nearly all rows of the tiles would be empty
+        "1, 10240, 2560, 2, false", // not measured: nearly all rows of the tiles would be empty
+        "0, 10240, 2560, 2, false",
+        "512, 0, 2560, 2, false",
+        "512, 10240, 0, 2, false"
     })
     void isUsedWhereItWasFasterThanACastAndCublas(long rows, long columns, long depth, int weights, boolean isFaster) {
         assertEquals(
-                isFaster, new MixedGemm.MixedProblem(rows, columns, depth, weights).isFaster(H200_MULTIPROCESSORS));
+                isFaster, MixedGemm.isFaster(new LinearProblem(rows, columns, depth, weights), H200_MULTIPROCESSORS));
     }
 
     @Test

@@ -54,8 +54,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         long columns = weights[0].size(0) * weights.length;
         torch.full(new long[] {x.size(0), columns}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
                 .close();
-        return Tf32Gemm.onGpu(
-                tileColumns, x, Arrays.stream(weights).map(Tensor::t).toArray(Tensor[]::new));
+        return Tf32Gemm.onGpu(tileColumns, x, weights);
     }
 
     private static void requireExact(int tileColumns, Tensor x, Tensor... weights) {
@@ -81,7 +80,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         for (int i = 0; i < RUNS; i++) {
             try (var scope = MemoryScope.open()) {
                 int tileColumns = Tf32Gemm.TILE_COLUMNS.get(i % Tf32Gemm.TILE_COLUMNS.size());
-                int weights = 1 + draw.nextInt(Tf32Gemm.MOST_WEIGHTS);
+                int weights = 1 + draw.nextInt(LinearProblem.MOST_WEIGHTS);
                 long rows = 1 + draw.nextInt(3000);
                 long columns =
                         weights == 1 ? 4L * (1 + draw.nextInt(2000)) : (long) tileColumns * (1 + draw.nextInt(9));
@@ -104,11 +103,26 @@ class Tf32GemmGpuTest extends ScopedTest {
     }
 
     @Test
+    void theFastestTileOfSeveralWeightsComputesAllOfThem() {
+        for (long columns : new long[] {768, 1280, 2560}) {
+            try (var scope = MemoryScope.open()) {
+                Tensor x = random(512, columns);
+                Tensor[] weights = {random(columns, columns), random(columns, columns), random(columns, columns)};
+                Tensor product = new Tf32Gemm().compute(x, weights[0], weights[1], weights[2])[0];
+                for (int i = 0; i < weights.length; i++) {
+                    Tensor part = wide(product.narrow(1, i * columns, columns));
+                    assertTrue(error(part, wide(x).mm(wide(weights[i]).t())) < ROUNDING_ERROR, "weight " + i);
+                }
+            }
+        }
+    }
+
+    @Test
     void gapsBetweenRowsAndUnalignedAddressesAreAllowed() {
         requireExact(96, random(200, 512).narrow(1, 64, 256), random(300, 512).narrow(1, 4, 256));
         Tensor memory = torch.randn(new long[] {1 + 256 * 256}, GPU.options(DType.FLOAT32));
         Tensor unaligned = memory.narrow(0, 1, 256 * 256).view(256, 256);
-        Tensor product = new Tf32Gemm().compute(unaligned, unaligned.t())[0];
+        Tensor product = new Tf32Gemm().compute(unaligned, unaligned)[0];
         assertTrue(error(wide(product), wide(unaligned).mm(wide(unaligned).t())) < ROUNDING_ERROR);
     }
 
@@ -131,7 +145,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         Tensor c = torch.empty_like(x);
         Runnable work = () -> {
             try (var scope = MemoryScope.open()) {
-                c.copy_(new Tf32Gemm().compute(new Tf32Gemm().compute(x, w.t())[0], w.t())[0]);
+                c.copy_(new Tf32Gemm().compute(new Tf32Gemm().compute(x, w)[0], w)[0]);
             }
         };
         try (var graph = CudaGraph.on(GPU)) {
@@ -141,8 +155,8 @@ class Tf32GemmGpuTest extends ScopedTest {
                 x.normal_();
                 graph.replay();
                 try (var scope = MemoryScope.open()) {
-                    Tensor once = new Tf32Gemm().compute(x, w.t())[0];
-                    assertTrue(c.equal(new Tf32Gemm().compute(once, w.t())[0]), "replay " + i);
+                    Tensor once = new Tf32Gemm().compute(x, w)[0];
+                    assertTrue(c.equal(new Tf32Gemm().compute(once, w)[0]), "replay " + i);
                 }
             }
         }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GpuArchitecture;
+import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.ScopedTest;
 import org.bytedeco.pytorch.Tensor;
@@ -39,10 +40,13 @@ class Tf32GemmTest extends ScopedTest {
         "2048, 2560, 2560, true",
         "2048, 10240, 2560, true",
         "1, 10240, 2560, false", // nearly all rows of the tiles would be empty
-        "128, 10240, 2560, false"
+        "128, 10240, 2560, false",
+        "0, 10240, 2560, false",
+        "512, 0, 2560, false",
+        "512, 10240, 0, false"
     })
     void isUsedWhereItWasFasterThanCublas(long rows, long columns, long depth, boolean isFaster) {
-        assertEquals(isFaster, new Tf32Gemm.Tf32Problem(rows, columns, depth, 1).isFaster(H200_MULTIPROCESSORS));
+        assertEquals(isFaster, Tf32Gemm.isFaster(new LinearProblem(rows, columns, depth, 1), H200_MULTIPROCESSORS));
     }
 
     @ParameterizedTest
@@ -56,10 +60,8 @@ class Tf32GemmTest extends ScopedTest {
     })
     void severalWeightsAreMultipliedTogetherWhereThatWasFaster(
             long rows, long columns, long depth, int weights, boolean isFaster) {
-        var problem = new Tf32Gemm.Tf32Problem(rows, columns, depth, weights);
-        assertEquals(
-                isFaster,
-                problem.isFaster(H200_MULTIPROCESSORS) && problem.isFasterThanSeparateOnes(H200_MULTIPROCESSORS));
+        var problem = new LinearProblem(rows, columns, depth, weights);
+        assertEquals(isFaster, Tf32Gemm.isFaster(problem, H200_MULTIPROCESSORS));
     }
 
     @ParameterizedTest
@@ -67,6 +69,7 @@ class Tf32GemmTest extends ScopedTest {
     void runsOnHopper(String architecture, int sharedKib, boolean runs) {
         var gpu = new Gpu(Device.cpu(), GpuArchitecture.parse(architecture), 132, 0, sharedKib * 1024, null);
         assertEquals(runs, Tf32Gemm.runsOn(gpu));
+        assertEquals(runs, MixedGemm.runsOn(gpu));
     }
 
     @Test
@@ -79,7 +82,8 @@ class Tf32GemmTest extends ScopedTest {
     }
 
     private static boolean supports(long rows, long columns, long rowStride, long columnStride, long offset) {
-        return Tf32Gemm.supports(new long[] {rows, columns}, new long[] {rowStride, columnStride}, offset);
+        return Tf32Gemm.supports(
+                DType.FLOAT32, new long[] {rows, columns}, new long[] {rowStride, columnStride}, offset);
     }
 
     @Test
@@ -87,7 +91,7 @@ class Tf32GemmTest extends ScopedTest {
         Tensor x = torch.randn(6, 8);
         Tensor first = torch.randn(12, 8);
         Tensor second = torch.randn(12, 8);
-        Tensor product = new Tf32Gemm().compute(x, first.t(), second.t())[0];
+        Tensor product = new Tf32Gemm().compute(x, first, second)[0];
         assertTrue(torch.allclose(x.mm(first.t()), product.narrow(1, 0, 12), 1e-5, 1e-5, false));
         assertTrue(torch.allclose(x.mm(second.t()), product.narrow(1, 12, 12), 1e-5, 1e-5, false));
     }

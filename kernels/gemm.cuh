@@ -1,0 +1,53 @@
+// What matrix multiplications with TMA and wgmma share: a ring of stages in shared memory. One thread of each block, in a third
+// warpgroup, loads stages with TMA; two warpgroups multiply.
+
+#pragma once
+
+#include "hopper.cuh"
+#include "wgmma.cuh"
+
+constexpr int CLUSTER = 2, WARPGROUP = 128, CONSUMERS = 2;
+constexpr int ALL_BLOCKS = (1 << CLUSTER) - 1; // of a cluster, for multicast
+
+// The next stage of a ring, and the parity of its barriers' phase.
+template <int Stages> struct PipelineState {
+    int stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage == Stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// The buffers of stages and their barriers. The blocks of a cluster use the same stage at the same time, because TMA multicasts
+// a part of it.
+template <int Stages, int StageBytes> struct Ring {
+    static constexpr int ALIGNMENT = 1024; // of buffers with 128-byte swizzle
+    static constexpr int BYTES = ALIGNMENT + Stages * (StageBytes + 16);
+
+    unsigned first;
+
+    __device__ __forceinline__ Ring(const void *shared)
+        : first((sharedAddress(shared) + ALIGNMENT - 1) & ~(ALIGNMENT - 1u)) {}
+
+    __device__ __forceinline__ unsigned buffer(int stage) const { return first + stage * StageBytes; }
+    __device__ __forceinline__ unsigned full(int stage) const { return first + Stages * StageBytes + 16 * stage; }
+    __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + 8; }
+
+    // Called by one thread, before clusterSync.
+    __device__ __forceinline__ void init() const {
+        for (int i = 0; i < Stages; i++) {
+            barrierInit(full(i), 1);
+            barrierInit(empty(i), CLUSTER * CONSUMERS * WARPGROUP / 32);
+        }
+        barrierInitFence();
+    }
+
+    // Frees a stage in both blocks of the cluster; all lanes of each consumer warp call it after their reads.
+    __device__ __forceinline__ void release(int stage, int lane) const {
+        if (lane < CLUSTER) barrierArriveAfterReadsIn(lane, empty(stage));
+    }
+};

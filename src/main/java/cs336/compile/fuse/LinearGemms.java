@@ -1,0 +1,81 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.CallInJava;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
+import cs336.compile.program.ProgramValue;
+import cs336.kernels.gemm.LinearProblem;
+import cs336.kernels.gemm.MixedGemm;
+import cs336.kernels.gemm.Tf32Gemm;
+import cs336.kernels.runtime.Gpu;
+import cs336.torch.Device;
+import cs336.torch.JavaOperator;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
+ * weights: {@link MixedGemm} for a 16-bit X and, if TF32 is {@linkplain Torch#allowsTf32 allowed}, {@link Tf32Gemm} for
+ * an fp32 X. Both need a Hopper GPU.
+ *
+ * @param multiprocessors number of multiprocessors of the GPU; 0 if cuBLAS computes all matrix multiplications
+ */
+record LinearGemms(int multiprocessors, boolean allowsTf32) {
+    static final LinearGemms NONE = new LinearGemms(0, false);
+
+    static LinearGemms on(Device device) {
+        boolean areUsed = device.isCuda() && Tf32Gemm.runsOn(Gpu.of(device)) && MixedGemm.runsOn(Gpu.of(device));
+        return areUsed ? new LinearGemms(Gpu.of(device).multiprocessors(), Torch.allowsTf32()) : NONE;
+    }
+
+    /**
+     * Returns the operator that multiplies with all weights in one call, or null if cuBLAS, with a cast of the weights
+     * if X has 16 bits, is faster.
+     *
+     * @param x the common left operand
+     * @param weights the weights Wᵢ in fp32
+     * @param results the results of the matrix multiplications
+     */
+    JavaOperator fastest(View x, List<View> weights, List<ProgramValue> results) {
+        long[] shape = weights.get(0).shape();
+        boolean areEqual = weights.stream().allMatch(w -> w.shape()[0] == shape[0]);
+        if (multiprocessors == 0 || !areEqual || weights.size() > LinearProblem.MOST_WEIGHTS) {
+            return null;
+        }
+        List<Layout> outer = new ArrayList<>(List.of(x.layout()));
+        results.forEach(result -> outer.add(result.layout()));
+        List<Layout> inner = weights.stream().map(View::layout).toList();
+        var problem = new LinearProblem(x.shape()[0], shape[0], shape[1], weights.size());
+        if (allowsTf32
+                && outer.stream().allMatch(LinearGemms::isForTf32)
+                && inner.stream().allMatch(LinearGemms::isForTf32)
+                && Tf32Gemm.isFaster(problem, multiprocessors)) {
+            return new Tf32Gemm();
+        }
+        boolean isMixed = outer.stream().allMatch(LinearGemms::isForMixed)
+                && inner.stream().allMatch(LinearGemms::isWeightForMixed)
+                && MixedGemm.isFaster(problem, multiprocessors);
+        return isMixed ? new MixedGemm() : null;
+    }
+
+    private static boolean isForTf32(Layout matrix) {
+        return Tf32Gemm.supports(matrix.dtype(), matrix.shape(), matrix.strides(), matrix.offset());
+    }
+
+    private static boolean isForMixed(Layout matrix) {
+        return MixedGemm.supports(matrix.dtype(), matrix.shape(), matrix.strides(), matrix.offset());
+    }
+
+    private static boolean isWeightForMixed(Layout matrix) {
+        return MixedGemm.supportsWeight(matrix.dtype(), matrix.shape(), matrix.strides(), matrix.offset());
+    }
+
+    /** Returns the operation that computes the products next to each other. */
+    static Operation operation(JavaOperator operator, View x, List<View> weights, ProgramValue result) {
+        List<View> views = new ArrayList<>(List.of(x));
+        views.addAll(weights);
+        return Operation.of(new CallInJava(operator), views, result);
+    }
+}

@@ -1,0 +1,48 @@
+package cs336.kernels.gemm;
+
+import cs336.kernels.runtime.GridDim;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * The matrix multiplications X · Wᵢᵀ of linear layers with a common input. The kernels for it run in clusters of two
+ * blocks, each of which computes one tile of the result at a time.
+ *
+ * @param rows rows of X
+ * @param columns rows of each Wᵢ
+ * @param depth columns of X
+ * @param weights number of Wᵢ
+ */
+public record LinearProblem(long rows, long columns, long depth, int weights) {
+    /** The largest number of weights that the kernels support. */
+    public static final int MOST_WEIGHTS = 3;
+
+    static final int CLUSTER = 2; // blocks
+
+    static LinearProblem of(Tensor x, Tensor[] weights) {
+        return new LinearProblem(x.size(0), weights[0].size(0), x.size(1), weights.length);
+    }
+
+    /** Returns the number of columns of the result, in which the products are next to each other. */
+    long allColumns() {
+        return columns * weights;
+    }
+
+    boolean isEmpty() {
+        return rows == 0 || columns == 0 || depth == 0;
+    }
+
+    private long tiles(long tileRows, long tileColumns) {
+        return GemmOperands.divideUp(rows, tileRows) * GemmOperands.divideUp(allColumns(), tileColumns);
+    }
+
+    /** Returns the largest number of tiles that a cluster computes. */
+    long waves(long tileRows, long tileColumns, int multiprocessors) {
+        return GemmOperands.divideUp(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
+    }
+
+    /** Returns the grid of a launch: at most one block per multiprocessor. */
+    GridDim grid(long tileRows, long tileColumns, int multiprocessors) {
+        long clusters = Math.min(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
+        return new GridDim(Math.toIntExact(clusters * CLUSTER));
+    }
+}

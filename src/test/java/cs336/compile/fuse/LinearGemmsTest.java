@@ -1,0 +1,196 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Program;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.ScopedTest;
+import java.util.Arrays;
+import java.util.function.Function;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Compiles for a GPU with one cluster, and runs the programs on the CPU. */
+class LinearGemmsTest extends ScopedTest {
+    private static final Device CPU = Device.cpu();
+    private static final LinearGemms ONE_CLUSTER = new LinearGemms(2, true);
+
+    private static long count(Program program, String operator) {
+        return program.operations().stream()
+                .filter(operation -> operation.operator().toString().equals(operator))
+                .count();
+    }
+
+    private static Tensor[] inScope(Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+        try (var scope = MemoryScope.open()) {
+            Tensor[] outputs = function.apply(inputs);
+            Arrays.setAll(outputs, i -> scope.escape(outputs[i]));
+            return outputs;
+        }
+    }
+
+    /** Returns the compiled function, after a comparison of its outputs for new inputs. */
+    private static Program compiled(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+        TensorFunction scoped = in -> inScope(function, in);
+        Program prepared = FusionPasses.prepare(Recorder.record(scoped, inputs), CPU);
+        Program program = FusionPasses.fusePrepared(GemmMerging.of(prepared, CPU, linear), CPU);
+        for (Tensor input : inputs) {
+            input.normal_();
+        }
+        Tensor[] expected = scoped.apply(inputs);
+        Tensor[] found = new Interpreter(program).run(inputs);
+        for (int i = 0; i < expected.length; i++) {
+            double tolerance = DType.of(expected[i]) == DType.FLOAT32 ? 1e-4 : 2e-2;
+            double error = expected[i].sub(found[i]).norm().item_double()
+                    / expected[i].norm().item_double();
+            assertTrue(error < tolerance, "output " + i + ": error " + error + " of " + program);
+        }
+        return program;
+    }
+
+    /** Compiles −X · Wᵢᵀ for all i, with casts of both if the dtype has 16 bits. */
+    private static Program ofLayers(DType type, long rows, long depth, long... columns) {
+        Tensor[] inputs = new Tensor[1 + columns.length];
+        Arrays.setAll(inputs, i -> i == 0 ? torch.randn(rows, depth) : torch.randn(columns[i - 1], depth));
+        return compiled(
+                ONE_CLUSTER,
+                in -> {
+                    Tensor x = in[0].to(type.scalarType());
+                    Tensor[] outputs = new Tensor[in.length - 1];
+                    Arrays.setAll(
+                            outputs,
+                            i -> x.mm(in[i + 1].to(type.scalarType()).t()).neg());
+                    return outputs;
+                },
+                inputs);
+    }
+
+    private static String kernel(DType type) {
+        return type == DType.FLOAT32 ? "gemm_tf32" : "gemm_mixed";
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"FLOAT32", "BFLOAT16", "FLOAT16"})
+    void multiplicationsWithACommonInputBecomeOneThatReadsFp32Weights(DType type) {
+        Program program = ofLayers(type, 512, 640, 256, 256, 256);
+        assertEquals(1, count(program, kernel(type)), program.toString());
+        assertEquals(0, count(program, "mm"), program.toString());
+        long casts = program.operations().stream()
+                .filter(operation -> Arrays.equals(operation.output().shape(), new long[] {256, 640}))
+                .count();
+        assertEquals(0, casts, program.toString());
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"FLOAT32", "BFLOAT16"})
+    void othersAreReplacedOneByOne(DType type) {
+        assertEquals(4, count(ofLayers(type, 512, 640, 384, 384, 384, 384), kernel(type)), "more than three weights");
+        assertEquals(2, count(ofLayers(type, 512, 640, 384, 768), kernel(type)), "weights of different sizes");
+        assertEquals(2, count(ofLayers(type, 512, 640, 392, 392), kernel(type)), "no tiles of one weight");
+        assertEquals(1, count(ofLayers(type, 512, 640, 384), kernel(type)), "one weight");
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = DType.class,
+            names = {"FLOAT32", "BFLOAT16"})
+    void whatIsSmallOrUnalignedIsLeftToCublas(DType type) {
+        assertEquals(0, count(ofLayers(type, 64, 640, 384, 384), kernel(type)), "few rows");
+        assertEquals(0, count(ofLayers(type, 512, 638, 384, 384), kernel(type)), "rows of the operands");
+        assertEquals(0, count(ofLayers(type, 512, 640, 382), kernel(type)), "rows of the result");
+    }
+
+    private static Tensor cast(Tensor x) {
+        return x.to(DType.BFLOAT16.scalarType());
+    }
+
+    private static void assertNoKernel(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+        Program program = compiled(linear, function, inputs);
+        assertEquals(0, count(program, "gemm_tf32") + count(program, "gemm_mixed"), program.toString());
+    }
+
+    @Test
+    void castsThatAreNeededOtherwiseOrAreNoMatrixAreStored() {
+        Tensor x = torch.randn(512, 640);
+        assertNoKernel(
+                ONE_CLUSTER,
+                in -> {
+                    Tensor w = cast(in[1]);
+                    return new Tensor[] {cast(in[0]).mm(w.t()), w};
+                },
+                x,
+                torch.randn(384, 640));
+        assertNoKernel(
+                ONE_CLUSTER,
+                in -> {
+                    Tensor w = cast(in[1]);
+                    return new Tensor[] {cast(in[0]).mm(w.t()).mm(w)};
+                },
+                x,
+                torch.randn(384, 640));
+        assertNoKernel(
+                ONE_CLUSTER,
+                in -> new Tensor[] {cast(in[0]).mm(cast(in[1].neg()).t())},
+                x,
+                torch.randn(384, 640));
+        assertNoKernel(
+                ONE_CLUSTER,
+                in -> new Tensor[] {cast(in[0]).mm(cast(in[1]).view(384, 640).t())},
+                x,
+                torch.randn(640, 384));
+        assertNoKernel(
+                ONE_CLUSTER,
+                in -> new Tensor[] {cast(in[0]).mm(cast(in[1]).view(384, 640).t())},
+                x,
+                torch.randn(384 * 640));
+    }
+
+    @Test
+    void returnedProductsAreNotMovedNextToEachOther() {
+        Program program = compiled(
+                ONE_CLUSTER,
+                in -> new Tensor[] {in[0].mm(in[1].t()), in[0].mm(in[2].t())},
+                torch.randn(512, 640),
+                torch.randn(384, 640),
+                torch.randn(384, 640));
+        assertEquals(2, count(program, "gemm_tf32"), program.toString());
+    }
+
+    @Test
+    void onlyTransposedWeightsAreReplacedAndOnlyIfTf32IsAllowed() {
+        Tensor square = torch.randn(512, 512);
+        assertNoKernel(
+                ONE_CLUSTER, in -> new Tensor[] {in[0].mm(in[1]), in[0].t().mm(in[1])}, square, torch.randn(512, 512));
+        assertNoKernel(
+                new LinearGemms(2, false), in -> new Tensor[] {in[0].mm(in[1].t())}, square, torch.randn(512, 512));
+    }
+
+    @Test
+    void programsForTheCpuStayAsTheyAre() {
+        Program program = FusionPasses.prepare(
+                Recorder.record(in -> new Tensor[] {in[0].mm(in[0].t())}, torch.randn(512, 512)), CPU);
+        assertSame(program, GemmMerging.of(program, CPU, LinearGemms.on(CPU)));
+    }
+
+    @Test
+    void noRowsAreLeftToCublas() {
+        Program recorded =
+                Recorder.record(in -> new Tensor[] {in[0].mm(in[1].t())}, torch.randn(0, 640), torch.randn(384, 640));
+        Program program = GemmMerging.of(FusionPasses.prepare(recorded, CPU), CPU, ONE_CLUSTER);
+        assertEquals(0, count(program, "gemm_tf32"), program.toString());
+    }
+}
