@@ -39,10 +39,10 @@ import org.bytedeco.pytorch.Tensor;
  * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast or TF32 has changed. The
  * function must not depend on anything else that changes: it is a function of its inputs and of tensors whose elements
  * may change, such as parameters. An input must not share memory with such a tensor, unless it is one of the parameters
- * of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps. In fp32, large matrix
- * multiplications run on tensor cores, see {@link cs336.kernels.gemm.Tf32x3Gemm}.
- * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
- * called on the same thread.
+ * of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps. Kernels of the package
+ * {@code cs336.kernels.gemm} compute some matrix multiplications instead of cuBLAS; for the accuracy of those in fp32,
+ * see {@link cs336.kernels.gemm.Tf32x3Gemm}. {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of
+ * each generated kernel. All methods must be called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**

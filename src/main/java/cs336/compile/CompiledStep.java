@@ -214,8 +214,9 @@ public final class CompiledStep implements AutoCloseable {
      * recorded operators. Default: PyTorch's operators, without fusion.
      *
      * <p>Plain attention becomes FlashAttention, bitwise reproducible and without stored scores, if the GPU has a
-     * kernel for its dtype and head dimension. In fp32, large matrix multiplications run on tensor cores, see
-     * {@link Tf32x3Gemm} for their accuracy. Results change by rounding only, unless they are infinite.
+     * kernel for its dtype and head dimension. Kernels of the package {@code cs336.kernels.gemm} compute some matrix
+     * multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link Tf32x3Gemm}. Results change by
+     * rounding only, unless they are infinite.
      *
      * <p>With {@link AdamW} in bf16 on a GPU, the optimizer stores bf16 copies of the weights for the forward pass, and
      * after a step {@code grad()} of a weight is bf16. Clipping then changes what the optimizer reads, but not
