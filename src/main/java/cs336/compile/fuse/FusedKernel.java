@@ -198,8 +198,12 @@ final class FusedKernel implements Operator {
         for (Operation operation : group.operations()) {
             structure.add(operation.operator());
             for (Argument argument : operation.arguments()) {
-                structure.add(argument instanceof View view ? numbers.get(view.value()) : argument);
-                structure.add(argument instanceof View view ? view.layout() : "number");
+                if (argument instanceof View view) {
+                    structure.add(numbers.get(view.value()));
+                    structure.add(view.layout());
+                } else {
+                    structure.add(argument);
+                }
             }
             numbers.put(operation.output(), numbers.size());
             structure.add(operation.output().layout());

@@ -148,9 +148,9 @@ final class Fusion {
         }
         inputs.clear(node.number);
         inputs.andNot(node.ancestors);
-        if (!inputs.isEmpty()) { // descendants already have the other ancestors of the node
-            node.ancestors.or(inputs);
-            for (Node other : node.hasReaders ? nodes : List.<Node>of()) {
+        node.ancestors.or(inputs);
+        if (node.hasReaders && !inputs.isEmpty()) { // descendants already have the other ancestors of the node
+            for (Node other : nodes) {
                 if (other.ancestors.get(node.number)) {
                     other.ancestors.or(inputs);
                 }

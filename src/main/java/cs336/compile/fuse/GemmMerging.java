@@ -177,9 +177,15 @@ final class GemmMerging {
     /** Replaces X · Wᵢᵀ, for all i or one by one, by a kernel that reads fp32 weights, where that is faster. */
     private void replaceByLinear(List<Operation> layers) {
         View x = layers.get(0).view(LEFT);
-        List<Operation> gemms =
-                layers.stream().filter(gemm -> fp32Weight(gemm) != null).toList();
-        List<View> weights = gemms.stream().map(this::fp32Weight).toList();
+        List<Operation> gemms = new ArrayList<>();
+        List<View> weights = new ArrayList<>();
+        for (Operation gemm : layers) {
+            View weight = fp32Weight(gemm);
+            if (weight != null) {
+                gemms.add(gemm);
+                weights.add(weight);
+            }
+        }
         List<ProgramValue> results = gemms.stream().map(Operation::output).toList();
         if (gemms.size() > 1
                 && gemms.size() == layers.size()

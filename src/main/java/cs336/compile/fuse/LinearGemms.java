@@ -26,8 +26,12 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
     static final LinearGemms NONE = new LinearGemms(0, false);
 
     static LinearGemms on(Device device) {
-        boolean areUsed = device.isCuda() && Tf32Gemm.runsOn(Gpu.of(device)) && MixedGemm.runsOn(Gpu.of(device));
-        return areUsed ? new LinearGemms(Gpu.of(device).multiprocessors(), Torch.allowsTf32()) : NONE;
+        if (!device.isCuda()) {
+            return NONE;
+        }
+        Gpu gpu = Gpu.of(device);
+        boolean areUsed = Tf32Gemm.runsOn(gpu) && MixedGemm.runsOn(gpu);
+        return areUsed ? new LinearGemms(gpu.multiprocessors(), Torch.allowsTf32()) : NONE;
     }
 
     /**

@@ -1,5 +1,6 @@
 package cs336.kernels.attention;
 
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
 import java.util.LinkedHashMap;
@@ -74,10 +75,10 @@ public record HopperBackwardTile(int width, int split) {
      * the multiprocessors.
      */
     private double time(long heads, long queries, long keys, boolean causal, int multiprocessors) {
-        long tiles = ceilDiv(keys, KEYS);
-        long blocks = ceilDiv(queries, queries());
+        long tiles = GridDim.ceilDiv(keys, KEYS);
+        long blocks = GridDim.ceilDiv(queries, queries());
         double fixed = FIXED + (split == 1 ? 0 : GATHER + GATHER_COLUMN * width * (split - 1));
-        double longest = fixed + ceilDiv(blocks, split) * stepTime();
+        double longest = fixed + GridDim.ceilDiv(blocks, split) * stepTime();
         double all = heads * (tiles * split * fixed + steps(tiles, blocks, causal) * stepTime());
         return Math.max(longest, all / multiprocessors * (split == 4 ? CLUSTER_OF_4_OVERHEAD : 1));
     }
@@ -89,7 +90,7 @@ public record HopperBackwardTile(int width, int split) {
         }
         // blocks of queries that each tile skips in addition to those of the previous one
         long skipped = KEYS / queries();
-        long attended = Math.min(tiles, ceilDiv(blocks, skipped));
+        long attended = Math.min(tiles, GridDim.ceilDiv(blocks, skipped));
         return attended * blocks - skipped * attended * (attended - 1) / 2;
     }
 
@@ -143,9 +144,5 @@ public record HopperBackwardTile(int width, int split) {
         defines.put("QUERIES", queries());
         defines.put("SPLIT", split);
         return defines;
-    }
-
-    private static long ceilDiv(long a, long b) {
-        return (a + b - 1) / b;
     }
 }

@@ -2,15 +2,11 @@ package cs336.kernels.attention;
 
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.TensorChecks;
-import cs336.kernels.runtime.TensorMap;
 import cs336.torch.DType;
-import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import java.util.EnumSet;
 import java.util.Set;
-import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch.MemoryFormat;
 
 /**
  * FlashAttention on the tensor cores (wgmma) and the tensor memory accelerator (TMA) of Hopper GPUs, sm_90a. Inputs are
@@ -26,8 +22,6 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
     private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
     private static final int COLUMNS_OF_16_BYTES = 8; // TMA's alignment
     private static final int GENERATION = 9;
-    private static final MemoryFormatOptional CONTIGUOUS =
-            MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
 
     /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
     public static boolean supports(Tensor q) {
@@ -73,11 +67,6 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
 
     private static boolean isHopper(Tensor q) {
         return Gpu.of(q).architecture().major() == GENERATION;
-    }
-
-    /** Returns the tensor itself if TMA can access its layout, otherwise a contiguous copy. */
-    static Tensor reachable(Tensor x) {
-        return TensorMap.fits(x) ? x : x.clone(CONTIGUOUS);
     }
 
     /** Returns the stride between sequences in elements: 0 for [heads, rows, d], which has one sequence. */

@@ -101,10 +101,10 @@ final class HopperFlashBackward {
             kernels.launch(
                     gpu,
                     stream,
-                    HopperFlash.reachable(q),
-                    HopperFlash.reachable(k),
-                    HopperFlash.reachable(v),
-                    HopperFlash.reachable(o),
+                    TensorMap.reachable(q),
+                    TensorMap.reachable(k),
+                    TensorMap.reachable(v),
+                    TensorMap.reachable(o),
                     l.is_contiguous() ? l : l.contiguous(),
                     dO,
                     dQ,
@@ -137,7 +137,7 @@ final class HopperFlashBackward {
         int keys = Math.toIntExact(k.size(-2));
         int d = (int) q.size(-1);
         int blockQueries = tile.queries();
-        long blocks = (long) batchedHeads * ceilDiv(rows, blockQueries);
+        long blocks = batchedHeads * GridDim.ceilDiv(rows, blockQueries);
 
         // One fp32 buffer: L and D, the sum of dQ, and the counters that order the additions to it.
         long statistics = blocks * STATISTICS * blockQueries;
@@ -180,7 +180,7 @@ final class HopperFlashBackward {
         main.launch(
                 stream,
                 new GridDim(
-                        Math.toIntExact((long) batchedHeads * ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
+                        Math.toIntExact(batchedHeads * GridDim.ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
                 new BlockDim(HopperBackwardTile.THREADS),
                 tile.sharedBytes(),
                 boxes(q, blockQueries),
@@ -223,9 +223,5 @@ final class HopperFlashBackward {
     /** Returns an empty gradient with the layout of x if TMA can access that, otherwise contiguous. */
     private static Tensor emptyFor(Tensor x) {
         return TensorMap.fits(x) ? torch.empty_like(x) : torch.empty(Tensors.shape(x), x.options(), DEFAULT_FORMAT);
-    }
-
-    private static int ceilDiv(int a, int b) {
-        return (a + b - 1) / b;
     }
 }

@@ -52,10 +52,10 @@ final class HopperFlashForward {
     static AttentionOutput run(HopperForwardTile tile, Tensor q, Tensor k, Tensor v, boolean causal) {
         Gpu gpu = Gpu.of(q);
         try (var scope = MemoryScope.open()) {
-            Tensor queries = HopperFlash.reachable(q);
+            Tensor queries = TensorMap.reachable(q);
             Tensor o = torch.empty_like(queries);
             Tensor l = gpu.empty(Tensors.leadingShape(q));
-            launch(gpu, tile, queries, HopperFlash.reachable(k), HopperFlash.reachable(v), o, l, causal);
+            launch(gpu, tile, queries, TensorMap.reachable(k), TensorMap.reachable(v), o, l, causal);
             return new AttentionOutput(scope.escape(o), scope.escape(l));
         }
     }

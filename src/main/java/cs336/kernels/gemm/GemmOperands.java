@@ -1,11 +1,10 @@
 package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.TensorMap;
 import cs336.torch.DType;
 import org.bytedeco.pytorch.Tensor;
 
-/** What the kernels require of their operands and of the GPU. They access contiguous elements in pieces of 16 bytes. */
+/** Requirements of the kernels, which access contiguous elements in pieces of 16 bytes, on operands and on the GPU. */
 final class GemmOperands {
     /** The shared memory of a block on Hopper GPUs. */
     static final int HOPPER_SHARED_BYTES = 227 * 1024;
@@ -47,18 +46,8 @@ final class GemmOperands {
         return gpu.architecture().major() == 9 && gpu.blockSharedBytes() >= HOPPER_SHARED_BYTES;
     }
 
-    /** Returns a quotient of positive numbers, rounded up. */
-    static long divideUp(long dividend, long divisor) {
-        return (dividend + divisor - 1) / divisor;
-    }
-
     /** Returns the tensor or, if its first element is not 16-byte aligned, a copy. */
     static Tensor aligned(Tensor x) {
         return x.data_ptr().address() % ACCESS_BYTES == 0 ? x : x.clone();
-    }
-
-    /** Returns the tensor or, if TMA cannot access its rows, a copy. */
-    static Tensor forTma(Tensor x) {
-        return TensorMap.fits(x) ? x : x.contiguous().clone();
     }
 }

@@ -32,12 +32,12 @@ public record LinearProblem(long rows, long columns, long depth, int weights) {
     }
 
     private long tiles(long tileRows, long tileColumns) {
-        return GemmOperands.divideUp(rows, tileRows) * GemmOperands.divideUp(allColumns(), tileColumns);
+        return GridDim.ceilDiv(rows, tileRows) * GridDim.ceilDiv(allColumns(), tileColumns);
     }
 
     /** Returns the largest number of tiles that a cluster computes. */
     long waves(long tileRows, long tileColumns, int multiprocessors) {
-        return GemmOperands.divideUp(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
+        return GridDim.ceilDiv(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
     }
 
     /** Returns the grid of a launch: at most one block per multiprocessor. */

@@ -2,6 +2,7 @@ package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -65,7 +66,7 @@ public record MixedGemm() implements JavaOperator {
             return false;
         }
         double cycles = problem.waves(TILE_ROWS, TILE_COLUMNS, multiprocessors)
-                * (GemmOperands.divideUp(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
+                * (GridDim.ceilDiv(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
         double elements = (double) problem.allColumns() * problem.depth();
         double separate = elements * (CAST_CYCLES + problem.rows() * MULTIPLY_CYCLES);
         return cycles < LARGEST_RATIO * (LAUNCH_CYCLES + separate * H200_MULTIPROCESSORS / multiprocessors);
@@ -143,7 +144,7 @@ public record MixedGemm() implements JavaOperator {
                         problem.grid(TILE_ROWS, TILE_COLUMNS, gpu.multiprocessors()),
                         new BlockDim(THREADS),
                         SHARED_BYTES,
-                        TensorMap.of(GemmOperands.forTma(x), 1, 1, BLOCK_ROWS, STAGE_DEPTH),
+                        TensorMap.of(TensorMap.reachable(x), 1, 1, BLOCK_ROWS, STAGE_DEPTH),
                         maps[0],
                         maps[Math.min(1, maps.length - 1)],
                         maps[maps.length - 1],
@@ -161,7 +162,7 @@ public record MixedGemm() implements JavaOperator {
 
     /** Returns a map with which TMA stores row 4·v + u of each eight rows as row 2·u + v. */
     private static TensorMap mapOfWeight(Tensor w) {
-        Tensor rows = GemmOperands.forTma(w);
+        Tensor rows = TensorMap.reachable(w);
         Tensor groups = rows.view(rows.size(0) / ROW_GROUP, 2, ROW_GROUP / 2, rows.size(1));
         return TensorMap.of(
                 groups.permute(0, 2, 1, 3),

@@ -2,6 +2,7 @@ package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -100,7 +101,7 @@ public record Tf32Gemm() implements JavaOperator {
     private static long cycles(LinearProblem problem, int tileColumns, int multiprocessors) {
         long stage = Math.max(256 + 3L * tileColumns, tileColumns == 256 ? 1152 : 0);
         return problem.waves(TILE_ROWS, tileColumns, multiprocessors)
-                * (GemmOperands.divideUp(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
+                * (GridDim.ceilDiv(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
     }
 
     /** Returns the macros to compile the kernel with. */
@@ -203,6 +204,6 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     private static TensorMap map(Tensor x, int rows) {
-        return TensorMap.roundedToTf32(GemmOperands.forTma(x), 1, 1, rows, STAGE_DEPTH);
+        return TensorMap.roundedToTf32(TensorMap.reachable(x), 1, 1, rows, STAGE_DEPTH);
     }
 }

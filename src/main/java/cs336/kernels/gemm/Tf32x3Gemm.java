@@ -120,8 +120,7 @@ public record Tf32x3Gemm() implements JavaOperator {
 
     /** Returns the number of stages of all tiles. */
     private static long stages(long rows, long columns, long depth) {
-        long tiles = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
-        return tiles * ((depth + STAGE_DEPTH - 1) / STAGE_DEPTH);
+        return GridDim.ceilDiv(rows, TILE) * GridDim.ceilDiv(columns, TILE) * GridDim.ceilDiv(depth, STAGE_DEPTH);
     }
 
     /**

@@ -9,7 +9,9 @@ import org.bytedeco.cuda.cudart.CUtensorMap;
 import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch.MemoryFormat;
 
 /**
  * A tensor map for Hopper's tensor memory accelerator (TMA): the address, shape and strides of a tensor, and the size
@@ -27,6 +29,8 @@ public final class TensorMap {
     private static final int ALIGNMENT = 16; // bytes
     private static final int MAX_DIMENSIONS = 5;
     private static final int MAX_BOX = 256; // elements per dimension
+    private static final MemoryFormatOptional CONTIGUOUS =
+            MemoryScope.keep(new MemoryFormatOptional(MemoryFormat.Contiguous));
 
     /**
      * The encoded values of a map. Arrays start with the innermost dimension.
@@ -124,6 +128,11 @@ public final class TensorMap {
             aligned &= tensor.size(i) == 1 || stride > 0 && stride % ALIGNMENT == 0;
         }
         return aligned;
+    }
+
+    /** Returns the tensor itself if it {@link #fits}, otherwise a contiguous copy. */
+    public static Tensor reachable(Tensor tensor) {
+        return fits(tensor) ? tensor : tensor.clone(CONTIGUOUS);
     }
 
     private static int code(DType dtype) {

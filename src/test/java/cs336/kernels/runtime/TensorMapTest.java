@@ -3,6 +3,7 @@ package cs336.kernels.runtime;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -129,5 +130,17 @@ class TensorMapTest {
 
     private static Tensor zeros(long... shape) {
         return torch.zeros(shape, Device.cpu().options(DType.BFLOAT16));
+    }
+
+    @Test
+    void whatTmaCannotAccessIsCopied() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = zeros(6, 8);
+            assertSame(x, TensorMap.reachable(x));
+            Tensor transposed = torch.randn(16, 6).t();
+            assertFalse(TensorMap.fits(transposed));
+            Tensor copy = TensorMap.reachable(transposed);
+            assertTrue(TensorMap.fits(copy) && copy.equal(transposed));
+        }
     }
 }
