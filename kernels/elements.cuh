@@ -7,6 +7,10 @@
 struct bf16 { unsigned short bits; };
 struct fp16 { unsigned short bits; };
 
+// Rounds to TF32, the upper 19 bits of an fp32; tensor cores ignore the other bits. Numbers that round to infinity become
+// infinite.
+__device__ __forceinline__ unsigned roundToTf32(float x) { return (__float_as_uint(x) + (1u << 12)) & ~0u << 13; }
+
 template <typename T> struct Element;
 
 template <> struct Element<float> {

@@ -51,3 +51,17 @@ template <int Stages, int StageBytes> struct Ring {
         if (lane < CLUSTER) barrierArriveAfterReadsIn(lane, empty(stage));
     }
 };
+
+// The first element of a block's tile. The blocks of a cluster have tiles below each other.
+// Tiles that are computed at the same time are in at most BAND rows of tiles, so that they share operands in L2.
+template <int BlockRows, int Columns> struct TilePosition {
+    static constexpr int BAND = 8;
+    int row, column;
+
+    __device__ __forceinline__ TilePosition(int tile, int tileRows, int tileColumns, int rank) {
+        int band = tile / (BAND * tileColumns), inBand = tile % (BAND * tileColumns);
+        int height = min(BAND, tileRows - band * BAND);
+        row = ((band * BAND + inBand % height) * CLUSTER + rank) * BlockRows;
+        column = inBand / height * Columns;
+    }
+};

@@ -32,10 +32,10 @@ static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consum
 static_assert(CONSUMERS * RESULT_BYTES == STAGE_BYTES, "results fit the buffer of a stage");
 
 // The first row and column of Y of a block's tile.
-struct TilePosition {
+struct Position {
     int row, column;
 
-    __device__ __forceinline__ TilePosition(int tile, int tileRows, int rank)
+    __device__ __forceinline__ Position(int tile, int tileRows, int rank)
         : row((tile % tileRows * CLUSTER + rank) * ROWS), column(tile / tileRows * COLUMNS) {}
 };
 
@@ -91,7 +91,7 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
         registersDown<72>();
         if (threadIdx.x == 0) {
             for (int tile = firstTile; tile < tiles; tile += clusters) {
-                TilePosition at(tile, tileRows, rank);
+                Position at(tile, tileRows, rank);
                 int matrix = at.column / rowsOfW;
                 const TensorMap &w = matrix == 0 ? w0 : matrix == 1 ? w1 : w2;
                 int rowGroup = (at.column - matrix * rowsOfW + rank * LOADED_COLUMNS) / 8; // of W
@@ -142,7 +142,7 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
             asyncFence();
             namedSync(ALL_CONSUMERS + 1 + consumer, WARPGROUP);
             if (thread % WARPGROUP == 0) {
-                TilePosition at(tile, tileRows, rank);
+                Position at(tile, tileRows, rank);
                 int column = at.column + consumer * (COLUMNS / CONSUMERS);
                 if (at.row < rows && column < columns) tmaStore(y, results, column, at.row, 0, 0);
                 bulkCommit();

@@ -22,23 +22,10 @@ constexpr int A_BYTES = ROWS * ROW_BYTES, STAGE_BYTES = A_BYTES + COLUMNS * ROW_
 constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // of B, by each block
 constexpr int SUMS = COLUMNS / 2;                 // per thread
 typedef Ring<STAGES, STAGE_BYTES> Stages;         // A, then B
+typedef TilePosition<ROWS, COLUMNS> Position;
 static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(COLUMNS % 16 == 0, "each block loads whole groups of 8 rows of B");
-
-// The first element of a block's tile. Tiles that are computed at the same time are in at most BAND rows of tiles, so that they
-// share operands in L2.
-struct TilePosition {
-    static constexpr int BAND = 8;
-    int row, column;
-
-    __device__ __forceinline__ TilePosition(int tile, int tileRows, int tileColumns, int rank) {
-        int band = tile / (BAND * tileColumns), inBand = tile % (BAND * tileColumns);
-        int height = min(BAND, tileRows - band * BAND);
-        row = ((band * BAND + inBand % height) * CLUSTER + rank) * ROWS;
-        column = inBand / height * COLUMNS;
-    }
-};
 
 // Accumulates A · Bᵀ over the stages of a tile.
 __device__ __forceinline__ void multiply(float (&sums)[SUMS], const Stages &ring, PipelineState<STAGES> &next, int stages,
@@ -91,7 +78,7 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
         registersDown<72>();
         if (threadIdx.x == 0) {
             for (int tile = firstTile; tile < tiles; tile += clusters) {
-                TilePosition at(tile, tileRows, tileColumns, rank);
+                Position at(tile, tileRows, tileColumns, rank);
                 int matrix = at.column / columnsOfB;
                 const TensorMap &b = matrix == 0 ? b0 : matrix == 1 ? b1 : b2;
                 int rowOfB = at.column - matrix * columnsOfB + rank * LOADED_COLUMNS;
@@ -112,7 +99,7 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
         for (int tile = firstTile; tile < tiles; tile += clusters) {
             float sums[SUMS] = {};
             multiply(sums, ring, next, stages, thread / WARPGROUP, lane);
-            TilePosition at(tile, tileRows, tileColumns, rank);
+            Position at(tile, tileRows, tileColumns, rank);
             store(sums, c, at.row + thread / 32 * 16 + lane / 4, at.column + lane % 4 * 2, rows, columns);
         }
     }

@@ -18,10 +18,6 @@ MMA(bf16, "m16n8k16.row.col.f32.bf16.bf16.f32");
 MMA(fp16, "m16n8k16.row.col.f32.f16.f16.f32");
 #undef MMA
 
-// Rounds to TF32, the upper 19 bits of an fp32; tensor cores ignore the other bits. Numbers that round to infinity become
-// infinite.
-__device__ __forceinline__ unsigned roundToTf32(float x) { return (__float_as_uint(x) + (1u << 12)) & ~0u << 13; }
-
 __device__ __forceinline__ unsigned sharedAddress(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
 // Starts copying 16 bytes to shared memory; if they are not there, they become zero.

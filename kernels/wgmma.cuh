@@ -72,6 +72,12 @@ __device__ __forceinline__ unsigned long long further(unsigned long long operand
                  "%" #i0 ", %" #i1 ", p, 1, 1; }"                                                                      \
                  : ACCUMULATOR(0)                                                                                      \
                  : "l"(a), "l"(b), "r"((int)accumulate))
+#define WGMMA_TF32_REGISTERS(N, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5)                                        \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #i5 ", 0;\n"                                                       \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" REGISTERS "}, "                           \
+                 "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}, %" #i4 ", p, 1, 1; }"                                      \
+                 : ACCUMULATOR(0)                                                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)accumulate))
 #define WGMMA_REGISTERS(N, TYPE, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6)                                   \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #i5 ", 0;\n" WGMMA_INSTRUCTION(N, TYPE) "{" REGISTERS "}, "        \
                  "{%" #i0 ", %" #i1 ", %" #i2 ", %" #i3 "}, %" #i4 ", p, 1, 1, %" #i6 "; }"                            \
@@ -98,6 +104,9 @@ __device__ __forceinline__ unsigned long long further(unsigned long long operand
         float(&d)[N / 2], const unsigned *a, unsigned long long b, bool accumulate) {                                  \
         if constexpr (sameType<T, bf16>) {                                                                             \
             WGMMA_REGISTERS(N, "bf16", REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6);                            \
+        } else if constexpr (sameType<T, float>) {                                                                     \
+            static_assert(MajorB == ALONG_SUM, "TF32 operands in shared memory lie along the sum");                    \
+            WGMMA_TF32_REGISTERS(N, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5);                                   \
         } else {                                                                                                       \
             WGMMA_REGISTERS(N, "f16", REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6);                             \
         }                                                                                                              \
@@ -168,4 +177,5 @@ WGMMA(256, R128, D128, 128, 129, 130, 131, 132, 133, 134)
 #undef WGMMA_SHARED
 #undef WGMMA_REGISTERS
 #undef WGMMA_TF32
+#undef WGMMA_TF32_REGISTERS
 #undef WGMMA_INSTRUCTION

@@ -41,7 +41,7 @@ import org.bytedeco.pytorch.Tensor;
  * may change, such as parameters. An input must not share memory with such a tensor, unless it is one of the parameters
  * of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps. Kernels of the package
  * {@code cs336.kernels.gemm} compute some matrix multiplications instead of cuBLAS; for the accuracy of those in fp32,
- * see {@link cs336.kernels.gemm.Tf32x3Gemm}. {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of
+ * see {@link cs336.kernels.gemm.Fp32Gemm}. {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of
  * each generated kernel. All methods must be called on the same thread.
  */
 public final class Compiled implements AutoCloseable {

@@ -15,7 +15,7 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.NoSync;
 import cs336.distributed.training.ShardedOptimizer;
-import cs336.kernels.gemm.Tf32x3Gemm;
+import cs336.kernels.gemm.Fp32Gemm;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -215,7 +215,7 @@ public final class CompiledStep implements AutoCloseable {
      *
      * <p>Plain attention becomes FlashAttention, bitwise reproducible and without stored scores, if the GPU has a
      * kernel for its dtype and head dimension. Kernels of the package {@code cs336.kernels.gemm} compute some matrix
-     * multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link Tf32x3Gemm}. Results change by
+     * multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link Fp32Gemm}. Results change by
      * rounding only, unless they are infinite.
      *
      * <p>With {@link AdamW} in bf16 on a GPU, the optimizer stores bf16 copies of the weights for the forward pass, and

@@ -17,6 +17,8 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import java.util.Collections;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.bytedeco.pytorch.global.torch_cuda;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -83,7 +85,7 @@ class CompiledStepGpuTest {
         assertArrayEquals(plain, fused, bound);
     }
 
-    /** Matrix multiplications are large enough for {@code gemm_tf32x3}, which is for fp32 only. */
+    /** Matrix multiplications are large enough for {@code gemm_fp32} and, with TF32 only, {@code gemm_tf32}. */
     @ParameterizedTest
     @CsvSource({"FP32, 1e-4", "TF32, 1e-2"})
     void lossesOfAWideModelAgreeWithThePlainLoop(Precision precision, double bound) {
@@ -102,9 +104,10 @@ class CompiledStepGpuTest {
         try (var log = KernelLog.open()) {
             double[] fused = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.FUSED, contexts)
                     .losses();
-            boolean isEmulated =
-                    log.entries().stream().anyMatch(entry -> entry.name().equals("gemm_tf32x3"));
-            assertEquals(precision == Precision.FP32, isEmulated, "kernels: " + log);
+            Set<String> kernels =
+                    log.entries().stream().map(KernelLog.KernelLogEntry::name).collect(Collectors.toSet());
+            assertTrue(kernels.contains("gemm_fp32"), "kernels: " + kernels);
+            assertEquals(precision == Precision.TF32, kernels.contains("gemm_tf32"), "kernels: " + kernels);
             assertArrayEquals(plain, fused, bound);
         }
     }

@@ -12,14 +12,16 @@ import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
+import cs336.kernels.gemm.Fp32Gemm;
 import cs336.kernels.gemm.MixedGemm;
+import cs336.kernels.gemm.OperandCopy;
 import cs336.kernels.gemm.Tf32Gemm;
-import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.RmsNormTile;
 import cs336.kernels.norms.WeightedSum;
 import cs336.kernels.optimizer.MultiTensorAdamW;
 import cs336.kernels.runtime.Cubin;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.KernelVariant;
@@ -245,14 +247,30 @@ class AllKernelsCompileTest {
                     MultiTensorAdamW.THREADS,
                     0));
         }
-        for (boolean aByRows : new boolean[] {false, true}) {
-            for (boolean bByRows : new boolean[] {false, true}) {
+        for (Fp32Emulation emulation : Fp32Emulation.values()) {
+            var gemm = new Fp32Gemm(emulation);
+            for (boolean pAlong : new boolean[] {false, true}) {
+                if (pAlong && emulation == Fp32Emulation.TF32) {
+                    continue; // Tf32Gemm is for those
+                }
+                for (int tileColumns : gemm.tileColumns()) {
+                    variants.add(KernelVariant.forHopper(
+                            Fp32Gemm.FILE,
+                            Fp32Gemm.KERNEL,
+                            gemm.defines(pAlong, tileColumns),
+                            Fp32Gemm.THREADS,
+                            gemm.sharedBytes(tileColumns)));
+                }
+            }
+        }
+        for (boolean isTransposed : new boolean[] {false, true}) {
+            for (int parts = isTransposed ? 1 : 2; parts <= 2; parts++) {
                 variants.add(new KernelVariant(
-                        Tf32x3Gemm.FILE,
-                        Tf32x3Gemm.KERNEL,
-                        Tf32x3Gemm.defines(aByRows, bByRows),
-                        Tf32x3Gemm.THREADS,
-                        Tf32x3Gemm.sharedBytes(aByRows, bByRows)));
+                        OperandCopy.FILE,
+                        OperandCopy.KERNEL,
+                        OperandCopy.defines(isTransposed, parts),
+                        OperandCopy.THREADS,
+                        OperandCopy.sharedBytes(isTransposed)));
             }
         }
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {

@@ -9,13 +9,14 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.gemm.Fp32Gemm;
 import cs336.kernels.gemm.LinearProblem;
 import cs336.kernels.gemm.MixedGemm;
 import cs336.kernels.gemm.Tf32Gemm;
-import cs336.kernels.gemm.Tf32x3Gemm;
 import cs336.kernels.loss.FusedCrossEntropy;
 import cs336.kernels.norms.FusedRmsNorm;
 import cs336.kernels.norms.WeightedSum;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelLog;
 import cs336.kernels.runtime.Route;
@@ -157,8 +158,8 @@ public final class SmallLaunches {
     }
 
     private void mmaAttention() {
-        attention(FLOATS, new MmaFlash(MmaFlash.Fp32Gemm.TF32));
-        attention(List.of(DType.FLOAT32), new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));
+        attention(FLOATS, new MmaFlash(Fp32Emulation.TF32));
+        attention(List.of(DType.FLOAT32), new MmaFlash(Fp32Emulation.TF32_X3));
     }
 
     private void hopperAttention() {
@@ -202,24 +203,20 @@ public final class SmallLaunches {
         }
     }
 
-    /** Few blocks with one stage each, and blocks with several stages of two tiles. */
     private void gemm() {
-        for (int size : new int[] {132, 1540}) {
-            for (boolean aByRows : new boolean[] {false, true}) {
-                for (boolean bByRows : new boolean[] {false, true}) {
-                    Tensor a = aByRows
-                            ? random(DType.FLOAT32, size, 100)
-                            : random(DType.FLOAT32, 100, size).t();
-                    Tensor b = bByRows
-                            ? random(DType.FLOAT32, 100, size)
-                            : random(DType.FLOAT32, size, 100).t();
-                    new Tf32x3Gemm().compute(a, b);
-                }
-            }
-        }
-        new Tf32x3Gemm().compute(random(DType.FLOAT32, 131, 100), random(DType.FLOAT32, 100, 132));
-        new Tf32x3Gemm().compute(random(DType.FLOAT32, 37, 132).t(), random(DType.FLOAT32, 37, 132));
         if (Tf32Gemm.runsOn(Gpu.of(gpu))) {
+            for (int size : new int[] {132, 2_308}) { // 2,308: a cluster computes more than one tile
+                for (Fp32Emulation emulation : Fp32Emulation.values()) {
+                    for (boolean aByRows : new boolean[] {false, true}) {
+                        Tensor a = aByRows
+                                ? random(DType.FLOAT32, size, 104)
+                                : random(DType.FLOAT32, 104, size).t();
+                        new Fp32Gemm(emulation).compute(a, random(DType.FLOAT32, 104, size));
+                    }
+                }
+                Tensor transposed = random(DType.FLOAT32, size, 100).t();
+                new Fp32Gemm(Fp32Emulation.TF32_X3).compute(random(DType.FLOAT32, 131, 100), transposed);
+            }
             for (int columns : new int[] {132, 9_004}) { // 9,004: a cluster computes more than one tile
                 new Tf32Gemm().compute(random(DType.FLOAT32, 513, 100), random(DType.FLOAT32, columns, 100));
             }

@@ -1,6 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
+import cs336.kernels.runtime.Fp32Emulation;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
@@ -66,14 +67,14 @@ public final class FlashAttentions {
     /** {@code flash-mma}: {@link MmaFlash}, mainly for bf16 and fp16. */
     public static final class Mma extends NamedFlashAttention {
         public Mma() {
-            super("flash-mma", new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));
+            super("flash-mma", new MmaFlash(Fp32Emulation.TF32_X3));
         }
     }
 
     /** {@code flash-tf32}: {@link MmaFlash} with fp32 rounded to TF32. */
     public static final class Tf32 extends NamedFlashAttention {
         public Tf32() {
-            super("flash-tf32", new MmaFlash(MmaFlash.Fp32Gemm.TF32));
+            super("flash-tf32", new MmaFlash(Fp32Emulation.TF32));
         }
     }
 
@@ -83,7 +84,7 @@ public final class FlashAttentions {
      */
     public static final class ThreeTimesTf32 extends NamedFlashAttention {
         public ThreeTimesTf32() {
-            super("flash-3xtf32", new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3));
+            super("flash-3xtf32", new MmaFlash(Fp32Emulation.TF32_X3));
         }
     }
 }

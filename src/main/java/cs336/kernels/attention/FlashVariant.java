@@ -1,5 +1,6 @@
 package cs336.kernels.attention;
 
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import org.bytedeco.pytorch.Tensor;
@@ -36,7 +37,7 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
         if (HopperFlash.supports(q)) {
             return new HopperFlash(deterministic);
         }
-        return MmaFlash.supports(q) ? new MmaFlash(MmaFlash.Fp32Gemm.allowed()) : TiledFlash.DEFAULT;
+        return MmaFlash.supports(q) ? new MmaFlash(Fp32Emulation.allowed()) : TiledFlash.DEFAULT;
     }
 
     /**

@@ -2,6 +2,7 @@ package cs336.kernels.attention;
 
 import cs336.kernels.attention.MmaTile.MmaKernel;
 import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
@@ -12,7 +13,6 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
-import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -29,42 +29,16 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Inputs are copied first if their rows are not 16-byte aligned, or if d is not 16, 32, 64, 80 or 128; the copy is
  * padded with zeros to the next of these widths.
  *
- * @param fp32 emulation of multiplications of fp32 inputs; 16-bit inputs are multiplied directly
+ * @param fp32 emulation of multiplications of fp32 inputs; 16-bit inputs are multiplied directly. With three products,
+ *     only keys, values and gradients of the output that are infinite or above 3.4e38 give NaN
  */
-public record MmaFlash(Fp32Gemm fp32) implements FlashVariant {
-    /** The emulation of fp32 matrix multiplications, which tensor cores do not offer. */
-    public enum Fp32Gemm {
-        /** Operands rounded to TF32, 11 significant bits. */
-        TF32(1),
-        /**
-         * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32. Keys,
-         * values and gradients of the output that are infinite or above 3.4e38 give NaN.
-         */
-        TF32_X3(3);
-
-        private final int products;
-
-        /** Returns the fastest emulation that PyTorch's setting for TF32 allows. */
-        static Fp32Gemm allowed() {
-            return Torch.allowsTf32() ? TF32 : TF32_X3;
-        }
-
-        Fp32Gemm(int products) {
-            this.products = products;
-        }
-
-        /** Returns the tensor-core multiplications per fp32 multiplication. */
-        int products() {
-            return products;
-        }
-    }
-
+public record MmaFlash(Fp32Emulation fp32) implements FlashVariant {
     private static final int MOST_BATCHES = 65_535; // blocks of a grid in y
     private static final Map<MmaProblem, LoadedMmaTile> LOADED = new ConcurrentHashMap<>();
     private static final int LAST = -1;
 
     /** The kernel and problem size that determine the tile; rows counts those of all heads. */
-    private record MmaProblem(MmaKernel kernel, DType type, Fp32Gemm fp32, int width, long rows, Device device) {
+    private record MmaProblem(MmaKernel kernel, DType type, Fp32Emulation fp32, int width, long rows, Device device) {
         MmaTile tile() {
             int products = type == DType.FLOAT32 ? fp32.products() : 1;
             Gpu gpu = Gpu.of(device);

@@ -1,7 +1,7 @@
 /**
- * Matrix multiplication on tensor cores: of fp32 tensors with the accuracy of fp32
- * ({@link cs336.kernels.gemm.Tf32x3Gemm}) and of TF32 ({@link cs336.kernels.gemm.Tf32Gemm}), and of 16-bit tensors with
- * fp32 weights ({@link cs336.kernels.gemm.MixedGemm}).
+ * Matrix multiplication on tensor cores: of fp32 tensors with the accuracy of fp32 or TF32
+ * ({@link cs336.kernels.gemm.Fp32Gemm}, and {@link cs336.kernels.gemm.Tf32Gemm} for the forward pass of linear layers),
+ * and of 16-bit tensors with fp32 weights ({@link cs336.kernels.gemm.MixedGemm}).
  *
  * <p>May use {@code kernels.runtime}, and the packages that it may use.
  */

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
+import cs336.kernels.gemm.Fp32Gemm;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.ScopedTest;
@@ -21,7 +23,7 @@ class Fp32GemmsTest extends ScopedTest {
 
     private static long replaced(Program program) {
         return program.operations().stream()
-                .filter(operation -> operation.operator().toString().equals("gemm_tf32x3"))
+                .filter(operation -> operation.operator().toString().equals("gemm_fp32"))
                 .count();
     }
 
@@ -34,13 +36,13 @@ class Fp32GemmsTest extends ScopedTest {
                 x,
                 w,
                 g);
-        return Fp32Gemms.of(FusionPasses.prepare(recorded, Device.cpu()), 1);
+        return Fp32Gemms.of(FusionPasses.prepare(recorded, Device.cpu()), new Fp32Gemm(Fp32Emulation.TF32_X3), 2);
     }
 
     @Test
     void largeMultiplicationsAreReplacedAndComputeTheSame() {
         Tensor[] inputs = {
-            random(DType.FLOAT32, 512, 640), random(DType.FLOAT32, 512, 640), random(DType.FLOAT32, 512, 512)
+            random(DType.FLOAT32, 512, 768), random(DType.FLOAT32, 768, 768), random(DType.FLOAT32, 512, 768)
         };
         Program program = ofLinear(inputs[0], inputs[1], inputs[2]);
         assertEquals(3, replaced(program), program.toString());
@@ -55,11 +57,11 @@ class Fp32GemmsTest extends ScopedTest {
 
     @Test
     void otherDtypesSmallMatricesAndUnalignedLinesAreLeftToCublas() {
-        assertEquals(3, replacedInLinear(DType.FLOAT32, 512, 640, 512));
-        assertEquals(0, replacedInLinear(DType.BFLOAT16, 512, 640, 512));
+        assertEquals(3, replacedInLinear(DType.FLOAT32, 512, 768, 768));
+        assertEquals(0, replacedInLinear(DType.BFLOAT16, 512, 768, 768));
         assertEquals(0, replacedInLinear(DType.FLOAT32, 128, 64, 128), "small");
-        assertEquals(0, replacedInLinear(DType.FLOAT32, 512, 638, 512), "lines of the right operand, or of the result");
-        assertEquals(0, replacedInLinear(DType.FLOAT32, 512, 640, 510), "lines of the left operand, or of the result");
+        assertEquals(0, replacedInLinear(DType.FLOAT32, 512, 766, 768), "lines of the right operand, or of the result");
+        assertEquals(0, replacedInLinear(DType.FLOAT32, 512, 768, 766), "lines of the left operand, or of the result");
     }
 
     /** Returns the number of replaced multiplications of {@link #ofLinear}. */

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.kernels.attention.TestedVariant.GemmPrecision;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.TensorChecks;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -34,13 +35,13 @@ class FlashVariantsGpuTest extends FlashVariantContract {
                     "flash-deterministic", new HopperFlash(true), TestedVariant.HALVES, GemmPrecision.FP32, true),
             new TestedVariant(
                     "flash-tf32",
-                    new MmaFlash(MmaFlash.Fp32Gemm.TF32),
+                    new MmaFlash(Fp32Emulation.TF32),
                     TensorChecks.KERNEL_TYPES,
                     GemmPrecision.TF32,
                     true),
             new TestedVariant(
                     "flash-3xtf32",
-                    new MmaFlash(MmaFlash.Fp32Gemm.TF32_X3),
+                    new MmaFlash(Fp32Emulation.TF32_X3),
                     TestedVariant.FP32,
                     GemmPrecision.TF32_THREE_TIMES,
                     true));

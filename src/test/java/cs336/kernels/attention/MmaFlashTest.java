@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.kernels.attention.MmaTile.MmaKernel;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.GpuArchitecture;
 import cs336.kernels.runtime.KernelVariant;
 import cs336.kernels.runtime.Occupancy;
@@ -27,7 +28,7 @@ class MmaFlashTest {
             Tensor x = torch.ones(new long[] {1, 4, 16}, Device.cpu().options(DType.FLOAT32));
             var thrown = assertThrows(
                     IllegalArgumentException.class,
-                    () -> FlashAttention.apply(x, x, x, false, new MmaFlash(MmaFlash.Fp32Gemm.TF32)));
+                    () -> FlashAttention.apply(x, x, x, false, new MmaFlash(Fp32Emulation.TF32)));
             assertEquals("q must be on a CUDA device for these kernels, not on cpu", thrown.getMessage());
         }
     }

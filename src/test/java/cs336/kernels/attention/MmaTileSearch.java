@@ -3,8 +3,8 @@ package cs336.kernels.attention;
 import cs336.kernels.LaunchTimes;
 import cs336.kernels.attention.FlashVariant.AttentionGradients;
 import cs336.kernels.attention.FlashVariant.AttentionOutput;
-import cs336.kernels.attention.MmaFlash.Fp32Gemm;
 import cs336.kernels.attention.MmaTile.MmaKernel;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelResources;
@@ -46,7 +46,7 @@ public final class MmaTileSearch {
 
     private final String operands;
     private final DType type;
-    private final Fp32Gemm gemm;
+    private final Fp32Emulation gemm;
     private final int width;
 
     /** @param operands HALF, TF32 or TF32_X3 */
@@ -54,7 +54,7 @@ public final class MmaTileSearch {
         this.operands = operands;
         boolean half = operands.equals("HALF");
         type = half ? DType.BFLOAT16 : DType.FLOAT32;
-        gemm = half ? Fp32Gemm.TF32 : Fp32Gemm.valueOf(operands);
+        gemm = half ? Fp32Emulation.TF32 : Fp32Emulation.valueOf(operands);
         this.width = width;
     }
 

@@ -1,0 +1,287 @@
+package cs336.kernels.gemm;
+
+import cs336.kernels.runtime.BlockDim;
+import cs336.kernels.runtime.Fp32Emulation;
+import cs336.kernels.runtime.Gpu;
+import cs336.kernels.runtime.GridDim;
+import cs336.kernels.runtime.Kernel;
+import cs336.kernels.runtime.KernelModule;
+import cs336.kernels.runtime.KernelSource;
+import cs336.kernels.runtime.TensorMap;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.JavaOperator;
+import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * The matrix multiplication A · B of fp32 matrices on the tensor cores of Hopper GPUs, by {@code kernels/gemm_fp32.cu}.
+ * Results are bitwise reproducible.
+ *
+ * <p>A and B are stored row by row or column by column, with or without gaps between the rows or columns. The kernel
+ * needs one operand stored along the sum: A row by row, or B column by column. If there is none, it multiplies with a
+ * transposed copy of the smaller operand. With three products it stores both parts of that operand. The copies need
+ * memory until the multiplication has ended.
+ *
+ * @param emulation emulation of fp32 multiplications
+ */
+public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
+    public static final String FILE = "gemm_fp32.cu";
+    public static final String KERNEL = "gemm_fp32";
+    public static final int THREADS = 384;
+
+    private static final int BLOCK_ROWS = 128; // of a tile
+    private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
+    private static final int STAGE_DEPTH = 32;
+    private static final int MOST_STAGES = 6; // in shared memory
+    private static final int ROW_GROUP = 8; // rows among which TMA changes the order
+
+    // Clock cycles, fitted to the times of all matrix multiplications of the five models with 512 and 2,048 tokens on
+    // H100
+    // and H200 GPUs. They predict the kernel's time with a standard deviation of 8 % (three products) and 9 % (one),
+    // and
+    // the fastest tile or one that takes at most 10 % longer.
+    private static final double TILE_CYCLES = 6000; // beyond multiplying: the first stages arrive, results are stored
+    private static final double COPY_CYCLES = 3000;
+    private static final double CYCLES_PER_COPIED_BYTE = 4.5e-4;
+
+    // The time of cuBLAS on a GPU with M multiprocessors: 15,000 cycles, and FLOP / (M · rate). Rates per cycle:
+    private static final double CUBLAS_CYCLES = 15_000;
+    private static final double CUBLAS_FP32_RATE = 170;
+    private static final double CUBLAS_TF32_RATE = 1700;
+    private static final double CUBLAS_TF32_RATE_WITHOUT_CONTIGUOUS_SUM = 1050;
+
+    /** The smallest size that was measured has 6e8. */
+    private static final double LEAST_FLOPS = 5e8;
+
+    /** The largest ratio of the predicted times at which the kernel is used. */
+    private static final double LARGEST_RATIO = 0.95;
+
+    private static final KernelSource SOURCE = KernelSource.named(FILE);
+    private static final Map<Fp32GemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
+
+    private record Fp32GemmKey(Fp32Emulation emulation, boolean pAlong, int tileColumns, Device device) {}
+
+    /**
+     * The multiplication D = P · Qᵀ that computes A · B or its transpose. P has {@code rows} rows, Q has
+     * {@code columns}, and both have {@code depth} columns.
+     *
+     * @param pIsA whether P is A, so that D is A · B; otherwise P is Bᵀ, and D is (A · B)ᵀ
+     * @param pAlong whether the rows of P are contiguous; otherwise its columns are
+     * @param qAlong whether the rows of Q are contiguous; otherwise a transposed copy of it is
+     */
+    private record Arrangement(long rows, long columns, long depth, boolean pIsA, boolean pAlong, boolean qAlong) {
+        static Arrangement of(long[] shapeOfA, long[] stridesOfA, long[] shapeOfB, long[] stridesOfB) {
+            boolean aAlong = stridesOfA[1] == 1;
+            boolean bAlong = stridesOfB[0] == 1;
+            boolean pIsA =
+                    aAlong == bAlong ? shapeOfA[0] >= shapeOfB[1] : bAlong; // Q is stored along the sum, or smaller
+            long depth = shapeOfA[1];
+            return pIsA
+                    ? new Arrangement(shapeOfA[0], shapeOfB[1], depth, true, aAlong, bAlong)
+                    : new Arrangement(shapeOfB[1], shapeOfA[0], depth, false, bAlong, aAlong);
+        }
+
+        LinearProblem problem() {
+            return new LinearProblem(rows, columns, depth, 1);
+        }
+    }
+
+    /** Returns the numbers of columns of a tile for which the kernel is compiled. */
+    public List<Integer> tileColumns() {
+        return isSplit() ? List.of(64, 96, 128, 160) : List.of(96, 128, 160, 208, 256);
+    }
+
+    /** Returns whether the kernel runs on this GPU: one of the Hopper architecture. */
+    public static boolean runsOn(Gpu gpu) {
+        return GemmOperands.isHopper(gpu);
+    }
+
+    /**
+     * Returns whether the kernel supports an operand or a result with these sizes and strides.
+     *
+     * @param shape rows and columns
+     * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
+     */
+    public static boolean supports(long[] shape, long[] strides, long offset) {
+        return GemmOperands.areLinesAligned(DType.FLOAT32, shape, strides, offset);
+    }
+
+    /**
+     * Returns whether the kernel {@linkplain #supports supports} A · B as a whole and is predicted to be faster than
+     * cuBLAS. With {@link Fp32Emulation#TF32}, that needs an operand that is not stored along the sum: for others there
+     * is {@link Tf32Gemm}.
+     */
+    public boolean isFaster(
+            long[] shapeOfA, long[] stridesOfA, long[] shapeOfB, long[] stridesOfB, int multiprocessors) {
+        var arranged = Arrangement.of(shapeOfA, stridesOfA, shapeOfB, stridesOfB);
+        double flops = 2.0 * arranged.rows * arranged.columns * arranged.depth;
+        if (!supports(arranged) || flops < LEAST_FLOPS) {
+            return false;
+        }
+        int tileColumns = fastestTile(arranged.problem(), multiprocessors);
+        double cycles = cycles(arranged.problem(), tileColumns, multiprocessors);
+        if (isSplit() || !arranged.qAlong) {
+            double bytes = (double) arranged.columns * arranged.depth * Float.BYTES * (1 + parts());
+            cycles += COPY_CYCLES + CYCLES_PER_COPIED_BYTE * bytes;
+        }
+        double rate = isSplit()
+                ? CUBLAS_FP32_RATE
+                : arranged.qAlong ? CUBLAS_TF32_RATE : CUBLAS_TF32_RATE_WITHOUT_CONTIGUOUS_SUM;
+        return cycles < LARGEST_RATIO * (CUBLAS_CYCLES + flops / (multiprocessors * rate));
+    }
+
+    private boolean supports(Arrangement arranged) {
+        return arranged.pAlong ? isSplit() : arranged.depth % ROW_GROUP == 0;
+    }
+
+    /** Returns whether operands are split into two parts. */
+    private boolean isSplit() {
+        return emulation == Fp32Emulation.TF32_X3;
+    }
+
+    private int parts() {
+        return isSplit() ? 2 : 1;
+    }
+
+    private int fastestTile(LinearProblem problem, int multiprocessors) {
+        return tileColumns().stream()
+                .min(Comparator.comparing(tileColumns -> cycles(problem, tileColumns, multiprocessors)))
+                .orElseThrow();
+    }
+
+    /** Returns the predicted time of the kernel. */
+    private double cycles(LinearProblem problem, int tileColumns, int multiprocessors) {
+        double stage = isSplit() ? 13 * tileColumns + 250 : Math.max(3.5 * tileColumns + 100, 500);
+        return problem.waves(TILE_ROWS, tileColumns, multiprocessors)
+                * (GridDim.ceilDiv(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
+    }
+
+    /**
+     * Returns the macros to compile the kernel with.
+     *
+     * @param pAlong whether the rows of the kernel's operand P are contiguous; otherwise its columns are
+     */
+    public Map<String, Object> defines(boolean pAlong, int tileColumns) {
+        return Map.of(
+                "P_ALONG",
+                pAlong ? 1 : 0,
+                "PRODUCTS",
+                emulation.products(),
+                "COLUMNS",
+                tileColumns,
+                "STAGES",
+                stages(tileColumns),
+                "THREADS",
+                THREADS,
+                "SHARED_BYTES",
+                sharedBytes(tileColumns));
+    }
+
+    private int stageBytes(int tileColumns) {
+        return (BLOCK_ROWS + parts() * tileColumns) * STAGE_DEPTH * Float.BYTES + GemmOperands.BARRIER_BYTES;
+    }
+
+    private int stages(int tileColumns) {
+        return Math.min(
+                MOST_STAGES,
+                (GemmOperands.HOPPER_SHARED_BYTES - GemmOperands.SWIZZLE_ALIGNMENT) / stageBytes(tileColumns));
+    }
+
+    /** Returns the dynamic shared memory of a block. */
+    public int sharedBytes(int tileColumns) {
+        return GemmOperands.SWIZZLE_ALIGNMENT + stages(tileColumns) * stageBytes(tileColumns);
+    }
+
+    @Override
+    public String name() {
+        return isSplit() ? KERNEL : KERNEL + "_as_tf32";
+    }
+
+    /**
+     * Multiplies two matrices; on the CPU, by PyTorch's matrix multiplication in fp32.
+     *
+     * @param inputs A [M, K] and B [K, N], fp32; the kernel {@link #supports} both and the result. If neither is stored
+     *     along the sum, or with {@link Fp32Emulation#TF32}, K is a multiple of 8
+     * @return the product [M, N], contiguous
+     */
+    @Override
+    public Tensor[] compute(Tensor... inputs) {
+        try (var scope = MemoryScope.open()) {
+            Tensor a = inputs[0];
+            Tensor b = inputs[1];
+            if (!a.is_cuda()) {
+                return new Tensor[] {scope.escape(a.mm(b))};
+            }
+            Arrangement arranged = arrange(a, b);
+            int tileColumns = fastestTile(arranged.problem(), Gpu.of(a).multiprocessors());
+            return new Tensor[] {scope.escape(onGpu(arranged, tileColumns, a, b))};
+        }
+    }
+
+    /** Multiplies like {@link #compute} on a GPU, in tiles with so many columns. */
+    Tensor onGpu(int tileColumns, Tensor a, Tensor b) {
+        return onGpu(arrange(a, b), tileColumns, a, b);
+    }
+
+    private Arrangement arrange(Tensor a, Tensor b) {
+        long[] stridesOfA = {a.stride(0), a.stride(1)};
+        long[] stridesOfB = {b.stride(0), b.stride(1)};
+        var arranged = Arrangement.of(Tensors.shape(a), stridesOfA, Tensors.shape(b), stridesOfB);
+        if (!supports(arranged)) {
+            throw new IllegalArgumentException("not supported by " + name() + ": " + arranged);
+        }
+        return arranged;
+    }
+
+    private Tensor onGpu(Arrangement arranged, int tileColumns, Tensor a, Tensor b) {
+        Gpu gpu = Gpu.of(a);
+        Tensor p = GemmOperands.aligned(arranged.pIsA ? a : b.t());
+        Tensor q = GemmOperands.aligned(arranged.pIsA ? b.t() : a);
+        boolean isCopied = isSplit() || !arranged.qAlong;
+        Tensor[] parts =
+                isCopied ? OperandCopy.of(arranged.qAlong ? q : q.t(), !arranged.qAlong, parts()) : new Tensor[] {q};
+        int rows = Math.toIntExact(arranged.rows);
+        int columns = Math.toIntExact(arranged.columns);
+        Tensor product = arranged.pIsA ? gpu.empty(rows, columns) : gpu.empty(columns, rows);
+        KERNELS.computeIfAbsent(new Fp32GemmKey(emulation, arranged.pAlong, tileColumns, gpu.device()), Fp32Gemm::load)
+                .launch(
+                        arranged.problem().grid(TILE_ROWS, tileColumns, gpu.multiprocessors()),
+                        new BlockDim(THREADS),
+                        sharedBytes(tileColumns),
+                        arranged.pAlong ? map(p, BLOCK_ROWS) : mapOfColumns(p),
+                        map(parts[0], tileColumns / LinearProblem.CLUSTER),
+                        map(parts[parts.length - 1], tileColumns / LinearProblem.CLUSTER),
+                        product,
+                        rows,
+                        columns,
+                        Math.toIntExact(arranged.depth),
+                        arranged.pIsA ? 0 : 1);
+        return product;
+    }
+
+    private static Kernel load(Fp32GemmKey key) {
+        var gemm = new Fp32Gemm(key.emulation);
+        return KernelModule.load(SOURCE, gemm.defines(key.pAlong, key.tileColumns), key.device)
+                .kernel(KERNEL);
+    }
+
+    private TensorMap map(Tensor x, int rows) {
+        return of(x, 1, 1, rows, STAGE_DEPTH);
+    }
+
+    /** Returns a map of contiguous columns, with which TMA stores column 4·v + u of each eight as row 2·u + v. */
+    private TensorMap mapOfColumns(Tensor x) {
+        Tensor groups = x.t().view(x.size(1) / ROW_GROUP, 2, ROW_GROUP / 2, x.size(0));
+        return of(groups.permute(0, 2, 1, 3), STAGE_DEPTH / ROW_GROUP, ROW_GROUP / 2, 2, STAGE_DEPTH);
+    }
+
+    private TensorMap of(Tensor x, int... box) {
+        return isSplit() ? TensorMap.of(x, box) : TensorMap.roundedToTf32(x, box);
+    }
+}
