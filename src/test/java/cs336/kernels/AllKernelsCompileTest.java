@@ -282,12 +282,14 @@ class AllKernelsCompileTest {
                     MixedGemm.SHARED_BYTES));
         }
         for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
-            variants.add(KernelVariant.forHopper(
-                    Tf32Gemm.FILE,
-                    Tf32Gemm.KERNEL,
-                    Tf32Gemm.defines(tileColumns),
-                    Tf32Gemm.THREADS,
-                    Tf32Gemm.sharedBytes(tileColumns)));
+            for (boolean isSwiGlu : new boolean[] {false, true}) {
+                variants.add(KernelVariant.forHopper(
+                        Tf32Gemm.FILE,
+                        Tf32Gemm.KERNEL,
+                        new Tf32Gemm(isSwiGlu).defines(tileColumns),
+                        Tf32Gemm.THREADS,
+                        Tf32Gemm.sharedBytes(tileColumns)));
+            }
         }
         for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
             for (int vector : new int[] {1, 8}) {

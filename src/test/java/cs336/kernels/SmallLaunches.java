@@ -218,7 +218,7 @@ public final class SmallLaunches {
                 new Fp32Gemm(Fp32Emulation.TF32_X3).compute(random(DType.FLOAT32, 131, 100), transposed);
             }
             for (int columns : new int[] {132, 9_004}) { // 9,004: a cluster computes more than one tile
-                new Tf32Gemm().compute(random(DType.FLOAT32, 513, 100), random(DType.FLOAT32, columns, 100));
+                new Tf32Gemm(false).compute(random(DType.FLOAT32, 513, 100), random(DType.FLOAT32, columns, 100));
             }
             for (DType dtype : List.of(DType.BFLOAT16, DType.FLOAT16)) {
                 for (int columns : new int[] {136, 4_424}) {
@@ -227,7 +227,8 @@ public final class SmallLaunches {
             }
             Tensor[] weights = new Tensor[LinearProblem.MOST_WEIGHTS];
             Arrays.setAll(weights, i -> random(DType.FLOAT32, 192, 300));
-            new Tf32Gemm().compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1], weights[2]);
+            new Tf32Gemm(false).compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1], weights[2]);
+            new Tf32Gemm(true).compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1]);
         }
     }
 

@@ -13,7 +13,9 @@ import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.Torch;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
@@ -52,16 +54,33 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
         results.forEach(result -> outer.add(result.layout()));
         List<Layout> inner = weights.stream().map(View::layout).toList();
         var problem = new LinearProblem(x.shape()[0], shape[0], shape[1], weights.size());
-        if (allowsTf32
-                && outer.stream().allMatch(LinearGemms::isForTf32)
+        var tf32 = new Tf32Gemm(false);
+        if (outer.stream().allMatch(LinearGemms::isForTf32)
                 && inner.stream().allMatch(LinearGemms::isForTf32)
-                && Tf32Gemm.isFaster(problem, multiprocessors)) {
-            return new Tf32Gemm();
+                && isFaster(tf32, problem)) {
+            return tf32;
         }
         boolean isMixed = outer.stream().allMatch(LinearGemms::isForMixed)
                 && inner.stream().allMatch(LinearGemms::isWeightForMixed)
                 && MixedGemm.isFaster(problem, multiprocessors);
         return isMixed ? new MixedGemm() : null;
+    }
+
+    /**
+     * Returns the operator that computes silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), or null if separate operators are faster.
+     *
+     * @param result the result in two dimensions
+     */
+    JavaOperator swiGlu(View x, View w1, View w2, Layout result) {
+        var problem = new LinearProblem(x.shape()[0], w1.shape()[0], w1.shape()[1], 2);
+        var tf32 = new Tf32Gemm(true);
+        boolean isSupported = Arrays.equals(w1.shape(), w2.shape())
+                && Stream.of(x.layout(), w1.layout(), w2.layout(), result).allMatch(LinearGemms::isForTf32);
+        return isSupported && isFaster(tf32, problem) ? tf32 : null;
+    }
+
+    private boolean isFaster(Tf32Gemm kernel, LinearProblem problem) {
+        return multiprocessors > 0 && allowsTf32 && kernel.isFaster(problem, multiprocessors);
     }
 
     private static boolean isForTf32(Layout matrix) {

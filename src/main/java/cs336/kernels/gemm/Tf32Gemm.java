@@ -23,10 +23,13 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The TF32 matrix multiplication X · [W₁; W₂; W₃]ᵀ of the forward pass of one to three linear layers with a common
- * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs. Operands are rounded to TF32 (11 significant bits), as cuBLAS
- * rounds them. Results are bitwise reproducible.
+ * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs; or silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), as in SwiGLU, without storing
+ * the two products. Operands are rounded to TF32 (11 significant bits), as cuBLAS rounds them. Results are bitwise
+ * reproducible.
+ *
+ * @param isSwiGlu whether the kernel multiplies the two products of SwiGLU
  */
-public record Tf32Gemm() implements JavaOperator {
+public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     public static final String FILE = "gemm_tf32.cu";
     public static final String KERNEL = "gemm_tf32";
     public static final int THREADS = 384;
@@ -54,20 +57,20 @@ public record Tf32Gemm() implements JavaOperator {
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<Tf32GemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-    private record Tf32GemmKey(int tileColumns, Device device) {}
+    private record Tf32GemmKey(boolean isSwiGlu, int tileColumns, Device device) {}
 
     /**
      * Returns whether the kernel is faster than cuBLAS, and with several weights also than one call for each of them.
      * The first is by comparisons on an H200 with 512 and 2,048 rows, the second by predicted times.
      */
-    public static boolean isFaster(LinearProblem problem, int multiprocessors) {
+    public boolean isFaster(LinearProblem problem, int multiprocessors) {
         if (problem.isEmpty()) {
             return false;
         }
         Optional<Integer> tile = fastestTile(problem, multiprocessors);
         return tile.isPresent()
                 && isFasterThanCublas(problem, tile.get(), multiprocessors)
-                && isFasterThanSeparateCalls(problem, tile.get(), multiprocessors);
+                && (isSwiGlu || isFasterThanSeparateCalls(problem, tile.get(), multiprocessors));
     }
 
     private static boolean isFasterThanCublas(LinearProblem problem, int tileColumns, int multiprocessors) {
@@ -78,7 +81,7 @@ public record Tf32Gemm() implements JavaOperator {
                 && (waves == 1 || problem.rows() <= FEW_ROWS || problem.depth() >= LEAST_DEPTH);
     }
 
-    private static boolean isFasterThanSeparateCalls(LinearProblem problem, int tileColumns, int multiprocessors) {
+    private boolean isFasterThanSeparateCalls(LinearProblem problem, int tileColumns, int multiprocessors) {
         var one = new LinearProblem(problem.rows(), problem.columns(), problem.depth(), 1);
         int tileOfOne = fastestTile(one, multiprocessors).orElseThrow();
         return !isFasterThanCublas(one, tileOfOne, multiprocessors)
@@ -87,9 +90,9 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */
-    private static Optional<Integer> fastestTile(LinearProblem problem, int multiprocessors) {
+    private Optional<Integer> fastestTile(LinearProblem problem, int multiprocessors) {
         return TILE_COLUMNS.stream()
-                .filter(tileColumns -> problem.weights() == 1 || problem.columns() % tileColumns == 0)
+                .filter(tileColumns -> isSwiGlu || problem.weights() == 1 || problem.columns() % tileColumns == 0)
                 .min(Comparator.comparing(tileColumns -> cycles(problem, tileColumns, multiprocessors)));
     }
 
@@ -105,8 +108,10 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     /** Returns the macros to compile the kernel with. */
-    public static Map<String, Object> defines(int tileColumns) {
+    public Map<String, Object> defines(int tileColumns) {
         return Map.of(
+                "SWIGLU",
+                isSwiGlu ? 1 : 0,
                 "COLUMNS",
                 tileColumns,
                 "STAGES",
@@ -144,16 +149,16 @@ public record Tf32Gemm() implements JavaOperator {
 
     @Override
     public String name() {
-        return KERNEL;
+        return isSwiGlu ? KERNEL + "_swiglu" : KERNEL;
     }
 
     /**
      * Multiplies; on the CPU, by PyTorch's matrix multiplication in fp32.
      *
      * @param inputs X [M, K] and up to {@value LinearProblem#MOST_WEIGHTS} Wᵢ [N, K], fp32; the kernel
-     *     {@link #supports} all of them and a result [M, N]. For several Wᵢ, N is a multiple of one of
-     *     {@link #TILE_COLUMNS}
-     * @return the products next to each other, [M, N · weights], contiguous
+     *     {@link #supports} all of them and a result [M, N]. For SwiGLU there are two Wᵢ; otherwise, for several Wᵢ, N
+     *     is a multiple of one of {@link #TILE_COLUMNS}
+     * @return the products next to each other, [M, N · weights], or that of SwiGLU [M, N], contiguous
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {
@@ -166,6 +171,8 @@ public record Tf32Gemm() implements JavaOperator {
                 int tileColumns = fastestTile(LinearProblem.of(x, weights), multiprocessors)
                         .orElseThrow();
                 product = onGpu(tileColumns, x, weights);
+            } else if (isSwiGlu) {
+                product = torch.silu(x.mm(weights[0].t())).mul(x.mm(weights[1].t()));
             } else {
                 product = x.mm(torch.cat(new TensorVector(weights), 0).t());
             }
@@ -174,15 +181,15 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     /** Multiplies like {@link #compute} on a GPU, in tiles with so many columns. */
-    static Tensor onGpu(int tileColumns, Tensor x, Tensor... weights) {
+    Tensor onGpu(int tileColumns, Tensor x, Tensor... weights) {
         Gpu gpu = Gpu.of(x);
         LinearProblem problem = LinearProblem.of(x, weights);
         int columns = Math.toIntExact(problem.allColumns());
-        Tensor product = gpu.empty(problem.rows(), columns);
+        Tensor product = gpu.empty(problem.rows(), isSwiGlu ? problem.columns() : columns);
         TensorMap[] maps = Arrays.stream(weights)
                 .map(weight -> map(weight, tileColumns / LinearProblem.CLUSTER))
                 .toArray(TensorMap[]::new);
-        KERNELS.computeIfAbsent(new Tf32GemmKey(tileColumns, gpu.device()), Tf32Gemm::load)
+        KERNELS.computeIfAbsent(new Tf32GemmKey(isSwiGlu, tileColumns, gpu.device()), Tf32Gemm::load)
                 .launch(
                         problem.grid(TILE_ROWS, tileColumns, gpu.multiprocessors()),
                         new BlockDim(THREADS),
@@ -200,7 +207,8 @@ public record Tf32Gemm() implements JavaOperator {
     }
 
     private static Kernel load(Tf32GemmKey key) {
-        return KernelModule.load(SOURCE, defines(key.tileColumns), key.device).kernel(KERNEL);
+        return KernelModule.load(SOURCE, new Tf32Gemm(key.isSwiGlu).defines(key.tileColumns), key.device)
+                .kernel(KERNEL);
     }
 
     private static TensorMap map(Tensor x, int rows) {

@@ -43,7 +43,7 @@ class LinearGemmsTest extends ScopedTest {
     private static Program compiled(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
         TensorFunction scoped = in -> inScope(function, in);
         Program prepared = FusionPasses.prepare(Recorder.record(scoped, inputs), CPU);
-        Program program = FusionPasses.fusePrepared(GemmMerging.of(prepared, CPU, linear), CPU);
+        Program program = FusionPasses.fusePrepared(GemmMerging.of(SwiGluGemms.of(prepared, linear), CPU, linear), CPU);
         for (Tensor input : inputs) {
             input.normal_();
         }
@@ -192,5 +192,47 @@ class LinearGemmsTest extends ScopedTest {
                 Recorder.record(in -> new Tensor[] {in[0].mm(in[1].t())}, torch.randn(0, 640), torch.randn(384, 640));
         Program program = GemmMerging.of(FusionPasses.prepare(recorded, CPU), CPU, ONE_CLUSTER);
         assertEquals(0, count(program, "gemm_tf32"), program.toString());
+    }
+
+    private static Tensor[] swiGlu(Tensor... in) {
+        Tensor x = in[0].view(-1, in[0].size(-1));
+        return new Tensor[] {torch.silu(x.mm(in[1].t())), x.mm(in[2].t())};
+    }
+
+    private static Tensor[] inputsOfSwiGlu(long features) {
+        return new Tensor[] {torch.randn(2, 256, 640), torch.randn(features, 640), torch.randn(features, 640)};
+    }
+
+    @Test
+    void theProductOfSwiGluNeedsNoOtherKernel() {
+        Program program = compiled(
+                ONE_CLUSTER,
+                in -> {
+                    Tensor[] parts = swiGlu(in);
+                    return new Tensor[] {parts[0].mul(parts[1]).view(2, 256, -1).neg()};
+                },
+                inputsOfSwiGlu(384));
+        assertEquals(1, count(program, "gemm_tf32_swiglu"), program.toString());
+        assertEquals(2, program.operations().size(), program.toString());
+    }
+
+    @Test
+    void swiGluWhosePartsAreNeededStoresThem() {
+        Program program = compiled(
+                ONE_CLUSTER,
+                in -> {
+                    Tensor[] parts = swiGlu(in);
+                    return new Tensor[] {parts[0].mul(parts[1]), parts[1].neg()};
+                },
+                inputsOfSwiGlu(384));
+        assertEquals(0, count(program, "gemm_tf32_swiglu"), program.toString());
+        Program unaligned = compiled(
+                ONE_CLUSTER,
+                in -> {
+                    Tensor[] parts = swiGlu(in);
+                    return new Tensor[] {parts[0].mul(parts[1])};
+                },
+                inputsOfSwiGlu(382));
+        assertEquals(0, count(unaligned, "gemm_tf32_swiglu"), unaligned.toString());
     }
 }

@@ -54,7 +54,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         long columns = weights[0].size(0) * weights.length;
         torch.full(new long[] {x.size(0), columns}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
                 .close();
-        return Tf32Gemm.onGpu(tileColumns, x, weights);
+        return new Tf32Gemm(false).onGpu(tileColumns, x, weights);
     }
 
     private static void requireExact(int tileColumns, Tensor x, Tensor... weights) {
@@ -108,10 +108,36 @@ class Tf32GemmGpuTest extends ScopedTest {
             try (var scope = MemoryScope.open()) {
                 Tensor x = random(512, columns);
                 Tensor[] weights = {random(columns, columns), random(columns, columns), random(columns, columns)};
-                Tensor product = new Tf32Gemm().compute(x, weights[0], weights[1], weights[2])[0];
+                Tensor product = new Tf32Gemm(false).compute(x, weights[0], weights[1], weights[2])[0];
                 for (int i = 0; i < weights.length; i++) {
                     Tensor part = wide(product.narrow(1, i * columns, columns));
                     assertTrue(error(part, wide(x).mm(wide(weights[i]).t())) < ROUNDING_ERROR, "weight " + i);
+                }
+            }
+        }
+    }
+
+    @Test
+    void theProductOfSwiGluIsThatOfRoundedOperands() {
+        var draw = new Random();
+        for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
+            for (int i = 0; i < RUNS / 10; i++) {
+                try (var scope = MemoryScope.open()) {
+                    long rows = 1 + draw.nextInt(1500);
+                    long columns = 4L * (1 + draw.nextInt(1500));
+                    long depth = 4L * (1 + draw.nextInt(300));
+                    Tensor x = random(rows, depth);
+                    Tensor gate = random(columns, depth).mul(new Scalar(4 / Math.sqrt(depth)));
+                    Tensor up = random(columns, depth);
+                    torch.full(new long[] {rows, columns}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
+                            .close();
+                    Tensor product = new Tf32Gemm(true).onGpu(tileColumns, x, gate, up);
+                    Tensor exact = torch.silu(rounded(x).mm(rounded(gate).t()))
+                            .mul(rounded(x).mm(rounded(up).t()));
+                    double error = error(wide(product), exact);
+                    assertTrue(
+                            error < SUM_ERROR,
+                            rows + " × " + columns + " × " + depth + " with tiles of " + tileColumns + ": " + error);
                 }
             }
         }
@@ -122,7 +148,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         requireExact(96, random(200, 512).narrow(1, 64, 256), random(300, 512).narrow(1, 4, 256));
         Tensor memory = torch.randn(new long[] {1 + 256 * 256}, GPU.options(DType.FLOAT32));
         Tensor unaligned = memory.narrow(0, 1, 256 * 256).view(256, 256);
-        Tensor product = new Tf32Gemm().compute(unaligned, unaligned)[0];
+        Tensor product = new Tf32Gemm(false).compute(unaligned, unaligned)[0];
         assertTrue(error(wide(product), wide(unaligned).mm(wide(unaligned).t())) < ROUNDING_ERROR);
     }
 
@@ -145,7 +171,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         Tensor c = torch.empty_like(x);
         Runnable work = () -> {
             try (var scope = MemoryScope.open()) {
-                c.copy_(new Tf32Gemm().compute(new Tf32Gemm().compute(x, w)[0], w)[0]);
+                c.copy_(new Tf32Gemm(false).compute(new Tf32Gemm(false).compute(x, w)[0], w)[0]);
             }
         };
         try (var graph = CudaGraph.on(GPU)) {
@@ -155,8 +181,8 @@ class Tf32GemmGpuTest extends ScopedTest {
                 x.normal_();
                 graph.replay();
                 try (var scope = MemoryScope.open()) {
-                    Tensor once = new Tf32Gemm().compute(x, w)[0];
-                    assertTrue(c.equal(new Tf32Gemm().compute(once, w)[0]), "replay " + i);
+                    Tensor once = new Tf32Gemm(false).compute(x, w)[0];
+                    assertTrue(c.equal(new Tf32Gemm(false).compute(once, w)[0]), "replay " + i);
                 }
             }
         }
