@@ -43,9 +43,11 @@ class Program:
             self.turn.touch()
             self.await_end_of_turn()
 
-    def end(self):
+    def kill(self):
         if self.runs():
             os.killpg(self.process.pid, 9)
+
+    def await_end(self):
         self.process.wait()
         self.log.close()
 
@@ -70,8 +72,10 @@ def main():
                     for other in programs:  # one that prepares its next case
                         other.await_end_of_turn()
         finally:
+            for program in programs:  # all of them first: this program may be killed while it waits
+                program.kill()
             for program in programs:
-                program.end()
+                program.await_end()
     failed = [program for program in programs if program.process.returncode != 0]
     for program in failed:
         print(f"exit code {program.process.returncode}, see {program.log.name}", file=sys.stderr)

@@ -31,8 +31,10 @@ class Fp32GemmGpuTest extends ScopedTest {
     private static final Device GPU = Device.cuda(0);
     private static final double ERROR = 5e-7; // norm of the error over the norm of the product
     private static final double LARGEST_ERROR = 3e-6; // of an element, over the largest element
-    private static final double SUM_ERROR = 3e-5; // with one product: tensor cores truncate sums
+    private static final double SUM_ERROR = 1e-6; // with one product, of which tensor cores truncate the sums,
+    private static final double SUM_ERROR_PER_DEPTH = 4e-9; // and per element of the depth
     private static final double ROUNDING_ERROR = 3.2e-4; // of operands, 2^-11 / sqrt(3) · sqrt(2) with a margin
+    private static final int MANY = 90; // elements of a result whose norm averages the rounding errors
     private static final int RUNS = 60;
     private static final Fp32Gemm ONE = new Fp32Gemm(Fp32Emulation.TF32);
     private static final Fp32Gemm THREE = new Fp32Gemm(Fp32Emulation.TF32_X3);
@@ -92,7 +94,8 @@ class Fp32GemmGpuTest extends ScopedTest {
             Tensor ofRounded = rounded(a).mm(rounded(b));
             double sum = wide(product).sub(ofRounded).norm().item_double()
                     / ofRounded.norm().item_double();
-            assertTrue(norm < ROUNDING_ERROR && sum < SUM_ERROR, text + ", of sums " + sum);
+            assertTrue(sum < SUM_ERROR + SUM_ERROR_PER_DEPTH * a.size(1), text + ", of sums " + sum);
+            assertTrue(norm < ROUNDING_ERROR || exact.numel() < MANY, text);
         }
     }
 

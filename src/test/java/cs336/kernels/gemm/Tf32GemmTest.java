@@ -67,6 +67,19 @@ class Tf32GemmTest extends ScopedTest {
     }
 
     @ParameterizedTest
+    @CsvSource({
+        "512, 10240, 2560, true",
+        "2048, 10240, 2560, true",
+        "2048, 5120, 1280, true", // with the saved traffic
+        "512, 6400, 1600, true", // two waves of tiles, one for each weight, and the saved traffic
+        "128, 10240, 2560, false" // half of the tiles would be empty
+    })
+    void swiGluIsComputedTogetherWhereThatIsPredictedToBeFaster(long rows, long columns, long depth, boolean isFaster) {
+        var problem = new LinearProblem(rows, columns, depth, 2);
+        assertEquals(isFaster, new Tf32Gemm(true).isFaster(problem, H200_MULTIPROCESSORS));
+    }
+
+    @ParameterizedTest
     @CsvSource({"sm_90a, 227, true", "sm_90a, 99, false", "sm_80, 163, false", "sm_100a, 227, false"})
     void runsOnHopper(String architecture, int sharedKib, boolean runs) {
         var gpu = new Gpu(Device.cpu(), GpuArchitecture.parse(architecture), 132, 0, sharedKib * 1024, null);
