@@ -29,10 +29,10 @@ import org.junit.jupiter.params.provider.CsvSource;
 @Tag("gpu")
 class Fp32GemmGpuTest extends ScopedTest {
     private static final Device GPU = Device.cuda(0);
-    private static final double ERROR = 5e-7; // norm of the error over the norm of the product
     private static final double LARGEST_ERROR = 3e-6; // of an element, over the largest element
-    private static final double SUM_ERROR = 1e-6; // with one product, of which tensor cores truncate the sums,
-    private static final double SUM_ERROR_PER_DEPTH = 4e-9; // and per element of the depth
+    private static final double TIES_ERROR = 1.5e-5; // TMA rounds ties, one element in 8,192, to even
+    private static final double TRUNCATION_ERROR =
+            3e-9; // of tensor cores, which truncate sums, per element of the depth
     private static final double ROUNDING_ERROR = 3.2e-4; // of operands, 2^-11 / sqrt(3) · sqrt(2) with a margin
     private static final int MANY = 90; // elements of a result whose norm averages the rounding errors
     private static final int RUNS = 60;
@@ -89,14 +89,22 @@ class Fp32GemmGpuTest extends ScopedTest {
                 + (a.stride(1) == 1 ? "by rows" : "by columns") + ", B " + (b.stride(1) == 1 ? "by rows" : "by columns")
                 + ": error " + norm + ", largest " + largest;
         if (gemm == THREE) {
-            assertTrue(norm < ERROR && largest < LARGEST_ERROR, text);
+            assertTrue(norm < errorOfThree(a.size(1)) && largest < LARGEST_ERROR, text);
         } else {
             Tensor ofRounded = rounded(a).mm(rounded(b));
             double sum = wide(product).sub(ofRounded).norm().item_double()
                     / ofRounded.norm().item_double();
-            assertTrue(sum < SUM_ERROR + SUM_ERROR_PER_DEPTH * a.size(1), text + ", of sums " + sum);
+            assertTrue(sum < TIES_ERROR + TRUNCATION_ERROR * a.size(1), text + ", of sums " + sum);
             assertTrue(norm < ROUNDING_ERROR || exact.numel() < MANY, text);
         }
+    }
+
+    /**
+     * Returns a bound of the error's norm, over the norm of the product: twice what was measured for large results. Per
+     * stage, one sum is rounded in fp32.
+     */
+    private static double errorOfThree(long depth) {
+        return 2 * Math.hypot(1.2e-7, 3.4e-9 * Math.sqrt(depth));
     }
 
     @ParameterizedTest
@@ -197,7 +205,7 @@ class Fp32GemmGpuTest extends ScopedTest {
         Tensor error = wide(multiply(THREE, a, b)).sub(exact);
         double[] relative = Tensors.toDoubles(ofRows(error).div(ofRows(exact)));
         for (int row = 0; row < relative.length; row++) {
-            assertTrue(relative[row] < 2 * ERROR, "row " + row + ": error " + relative[row]);
+            assertTrue(relative[row] < 1e-6, "row " + row + ": error " + relative[row]);
         }
     }
 
