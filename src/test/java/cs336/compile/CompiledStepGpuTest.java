@@ -3,6 +3,7 @@ package cs336.compile;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
@@ -12,13 +13,17 @@ import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
 import cs336.compile.TrainingRuns.Loop;
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelLog;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
 import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.bytedeco.pytorch.NoGradGuard;
+import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch_cuda;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -85,11 +90,8 @@ class CompiledStepGpuTest {
         assertArrayEquals(plain, fused, bound);
     }
 
-    /** Matrix multiplications are large enough for {@code gemm_fp32} and, with TF32 only, {@code gemm_tf32}. */
-    @ParameterizedTest
-    @CsvSource({"FP32, 1e-4", "TF32, 1e-2"})
-    void lossesOfAWideModelAgreeWithThePlainLoop(Precision precision, double bound) {
-        TransformerConfig config = TransformerConfig.builder()
+    private static TransformerConfig wideConfig() {
+        return TransformerConfig.builder()
                 .edition(ModelEdition.SPRING_2025)
                 .vocabSize(1_000)
                 .contextLength(512)
@@ -98,6 +100,35 @@ class CompiledStepGpuTest {
                 .numHeads(16)
                 .dFf(4_096)
                 .build();
+    }
+
+    @Test
+    void aForwardPassInTf32AgreesWithThePlainModel() {
+        Device device = Device.cuda(0);
+        assumeTrue(Gpu.of(device).runsHopperKernels(), "needs a Hopper GPU");
+        TransformerConfig config = wideConfig();
+        Torch.allowTf32(true);
+        try (var scope = MemoryScope.open();
+                var noGradients = new NoGradGuard();
+                var model = new TransformerLM(config, device);
+                var compiled = Compiled.of(in -> new Tensor[] {model.forward(in[0])})) {
+            Tensor tokens =
+                    Batches.random(config.vocabSize(), 4, 512, device, 0).next().inputs();
+            Tensor plain = model.forward(tokens);
+            Tensor error = compiled.apply(tokens)[0].sub(plain);
+            assertTrue(error.norm().item_double() < 5e-3 * plain.norm().item_double());
+            assertTrue(compiled.explain().contains("gemm_tf32_swiglu"), compiled.explain());
+        } finally {
+            Torch.allowTf32(false);
+        }
+    }
+
+    /** Matrix multiplications are large enough for {@code gemm_fp32} and, with TF32 only, {@code gemm_tf32}. */
+    @ParameterizedTest
+    @CsvSource({"FP32, 1e-4", "TF32, 1e-2"})
+    void lossesOfAWideModelAgreeWithThePlainLoop(Precision precision, double bound) {
+        assumeTrue(Gpu.of(Device.cuda(0)).runsHopperKernels(), "needs a Hopper GPU");
+        TransformerConfig config = wideConfig();
         List<Integer> contexts = Collections.nCopies(30, 512);
         double[] plain = TrainingRuns.train(config, Device.cuda(0), precision, 0.5, Loop.PLAIN, contexts)
                 .losses();

@@ -204,7 +204,7 @@ public final class SmallLaunches {
     }
 
     private void gemm() {
-        if (Tf32Gemm.runsOn(Gpu.of(gpu))) {
+        if (Gpu.of(gpu).runsHopperKernels()) {
             for (int size : new int[] {132, 2_308}) { // 2,308: a cluster computes more than one tile
                 for (Fp32Emulation emulation : Fp32Emulation.values()) {
                     for (boolean aByRows : new boolean[] {false, true}) {

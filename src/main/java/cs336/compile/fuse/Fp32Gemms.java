@@ -20,7 +20,7 @@ final class Fp32Gemms {
 
     /** Returns the program with fp32 matrix multiplications replaced if the device benefits. */
     static Program of(Program program, Device device) {
-        if (!device.isCuda() || !Fp32Gemm.runsOn(Gpu.of(device))) {
+        if (!device.isCuda() || !Gpu.of(device).runsHopperKernels()) {
             return program;
         }
         return of(program, new Fp32Gemm(Fp32Emulation.allowed()), Gpu.of(device).multiprocessors());
@@ -43,6 +43,7 @@ final class Fp32Gemms {
         return supports(a)
                 && supports(b)
                 && supports(operation.output().layout())
+                && operation.output().layout().isContiguous()
                 && kernel.isFaster(a.shape(), a.strides(), b.shape(), b.strides(), multiprocessors);
     }
 

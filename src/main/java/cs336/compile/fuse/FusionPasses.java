@@ -46,8 +46,7 @@ public final class FusionPasses {
      * lower precision than those of the recorded program.
      */
     public static Program fuse(Program recorded, Device device, MasterWeights weights) {
-        Program withSwiGlu = SwiGluGemms.of(prepare(recorded, device, weights), device);
-        Program fused = fusePrepared(GemmMerging.of(withSwiGlu, device), device);
+        Program fused = fusePrepared(GemmMerging.of(prepare(recorded, device, weights), device), device);
         if (device.isCuda()) {
             writeSources(fused);
         }

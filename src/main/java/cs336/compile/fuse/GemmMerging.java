@@ -22,6 +22,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -44,7 +45,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>Parameters in fp32 have separate storages, so only the matrix multiplications that compute their gradients are
  * merged in this way. Before that, X · Wᵢᵀ with fp32 weights, or with casts of them that nothing else reads, is
- * replaced by a kernel of {@link LinearGemms} where that is faster, for several weights together or for one.
+ * replaced by a kernel of {@link LinearGemms} where that is faster, for several weights together or for one, or
+ * together with the pointwise operations of {@link SwiGluOperations}.
  */
 final class GemmMerging {
     private static final int ROWS = 0;
@@ -115,6 +117,7 @@ final class GemmMerging {
     }
 
     private Program run() {
+        program.operations().forEach(this::replaceSwiGlu);
         List<List<Operation>> layers = withCommon(program, LEFT, RIGHT);
         layers.forEach(this::replaceByLinear);
         layers.forEach(gemms -> merge(gemms, LEFT));
@@ -174,13 +177,39 @@ final class GemmMerging {
 
     // ---- merging
 
+    /** Replaces SwiGLU that ends with this operation by one kernel where that is faster. */
+    private void replaceSwiGlu(Operation last) {
+        SwiGluOperations swiGlu = SwiGluOperations.endingWith(last, producers::get, this::timesRead);
+        if (swiGlu == null || !last.output().layout().isContiguous()) {
+            return;
+        }
+        View x = swiGlu.gate().view(LEFT);
+        List<View> weights = Stream.of(swiGlu.gate(), swiGlu.up())
+                .map(gemm -> gemm.view(RIGHT).transposed())
+                .toList();
+        Layout layout = swiGlu.gate().output().layout();
+        JavaOperator operator = linear.swiGlu(x, weights, layout);
+        if (operator != null) {
+            ProgramValue result = newValue(layout);
+            List<Operation> replaced = new ArrayList<>(List.of(last, swiGlu.gate(), swiGlu.up()));
+            replaced.addAll(swiGlu.silu());
+            replace(replaced, LinearGemms.operation(operator, x, weights, result));
+            place(List.of(last), result, ROWS);
+        }
+    }
+
+    /** Returns the number of times that the program reads or returns a value. */
+    private int timesRead(ProgramValue value) {
+        return reads.getOrDefault(value, List.of()).size() + (returned.contains(value) ? 1 : 0);
+    }
+
     /** Replaces X · Wᵢᵀ, for all i or one by one, by a kernel that reads fp32 weights, where that is faster. */
     private void replaceByLinear(List<Operation> layers) {
         View x = layers.get(0).view(LEFT);
         List<Operation> gemms = new ArrayList<>();
         List<View> weights = new ArrayList<>();
         for (Operation gemm : layers) {
-            View weight = fp32Weight(gemm);
+            View weight = replacements.containsKey(gemm) ? null : fp32Weight(gemm);
             if (weight != null) {
                 gemms.add(gemm);
                 weights.add(weight);

@@ -15,12 +15,11 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.stream.Stream;
 
 /**
  * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
  * weights: {@link MixedGemm} for a 16-bit X and, if TF32 is {@linkplain Torch#allowsTf32 allowed}, {@link Tf32Gemm} for
- * an fp32 X. Both need a Hopper GPU.
+ * an fp32 X, which also computes {@link SwiGluOperations}. Both need a Hopper GPU.
  *
  * @param multiprocessors number of multiprocessors of the GPU; 0 if cuBLAS computes all matrix multiplications
  */
@@ -32,13 +31,12 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
             return NONE;
         }
         Gpu gpu = Gpu.of(device);
-        boolean areUsed = Tf32Gemm.runsOn(gpu) && MixedGemm.runsOn(gpu);
-        return areUsed ? new LinearGemms(gpu.multiprocessors(), Torch.allowsTf32()) : NONE;
+        return gpu.runsHopperKernels() ? new LinearGemms(gpu.multiprocessors(), Torch.allowsTf32()) : NONE;
     }
 
     /**
-     * Returns the operator that multiplies with all weights in one call, or null if cuBLAS, with a cast of the weights
-     * if X has 16 bits, is faster.
+     * Returns the operator that multiplies with all weights in one call, or null if none supports the operands, or
+     * cuBLAS, with a cast of the weights if X has 16 bits, is faster.
      *
      * @param x the common left operand
      * @param weights the weights Wᵢ in fp32
@@ -67,16 +65,20 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
     }
 
     /**
-     * Returns the operator that computes silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), or null if separate operators are faster.
+     * Returns the operator that computes {@link SwiGluOperations} in one call, or null if it supports other operands
+     * only or separate operators are faster.
      *
+     * @param weights W₁ and W₂
      * @param result the result in two dimensions
      */
-    JavaOperator swiGlu(View x, View w1, View w2, Layout result) {
-        var problem = new LinearProblem(x.shape()[0], w1.shape()[0], w1.shape()[1], 2);
-        var tf32 = new Tf32Gemm(true);
-        boolean isSupported = Arrays.equals(w1.shape(), w2.shape())
-                && Stream.of(x.layout(), w1.layout(), w2.layout(), result).allMatch(LinearGemms::isForTf32);
-        return isSupported && isFaster(tf32, problem) ? tf32 : null;
+    JavaOperator swiGlu(View x, List<View> weights, Layout result) {
+        var kernel = new Tf32Gemm(true);
+        long[] shape = weights.get(0).shape();
+        boolean isSupported = Arrays.equals(shape, weights.get(1).shape())
+                && isForTf32(x.layout())
+                && weights.stream().map(View::layout).allMatch(LinearGemms::isForTf32)
+                && isForTf32(result);
+        return isSupported && isFaster(kernel, new LinearProblem(x.shape()[0], shape[0], shape[1], 2)) ? kernel : null;
     }
 
     private boolean isFaster(Tf32Gemm kernel, LinearProblem problem) {
@@ -95,7 +97,7 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
         return MixedGemm.supportsWeight(matrix.dtype(), matrix.shape(), matrix.strides(), matrix.offset());
     }
 
-    /** Returns the operation that computes the products next to each other. */
+    /** Returns the call of an operator with X and the weights. */
     static Operation operation(JavaOperator operator, View x, List<View> weights, ProgramValue result) {
         List<View> views = new ArrayList<>(List.of(x));
         views.addAll(weights);

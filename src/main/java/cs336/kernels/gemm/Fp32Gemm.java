@@ -25,8 +25,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>A and B are stored row by row or column by column, with or without gaps between the rows or columns. The kernel
  * needs one operand stored along the sum: A row by row, or B column by column. If there is none, it multiplies with a
- * transposed copy of the smaller operand. With three products it stores both parts of that operand. The copies need
- * memory until the multiplication has ended.
+ * transposed copy of the smaller operand. With {@link Fp32Emulation#TF32_X3} it stores the upper and the lower TF32
+ * number of each element of that operand. The copies need memory until the multiplication has ended.
  *
  * @param emulation emulation of fp32 multiplications
  */
@@ -38,14 +38,11 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     private static final int BLOCK_ROWS = 128; // of a tile
     private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
     private static final int STAGE_DEPTH = 32;
-    private static final int MOST_STAGES = 6; // in shared memory
-    private static final int ROW_GROUP = 8; // rows among which TMA changes the order
 
-    // Clock cycles, fitted to the times of all matrix multiplications of the five models with 512 and 2,048 tokens on
-    // H100
-    // and H200 GPUs. They predict the kernel's time with a standard deviation of 8 % (three products) and 9 % (one),
-    // and
-    // the fastest tile or one that takes at most 10 % longer.
+    // Clock cycles of 0.52 ns with three multiplications and 0.67 ns with one, fitted to the matrix multiplications of
+    // the
+    // five models with 512 and 2,048 tokens on H100 GPUs. They predict the kernel's time with a standard deviation of 8
+    // and 9 %.
     private static final double TILE_CYCLES = 6000; // beyond multiplying: the first stages arrive, results are stored
     private static final double COPY_CYCLES = 3000;
     private static final double CYCLES_PER_COPIED_BYTE = 4.5e-4;
@@ -56,7 +53,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     private static final double CUBLAS_TF32_RATE = 1700;
     private static final double CUBLAS_TF32_RATE_WITHOUT_CONTIGUOUS_SUM = 1050;
 
-    /** The smallest size that was measured has 6e8. */
+    /** Fewest FLOP for which the kernel is used; the smallest matrices that were measured need 6e8. */
     private static final double LEAST_FLOPS = 5e8;
 
     /** The largest ratio of the predicted times at which the kernel is used. */
@@ -97,11 +94,6 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
         return isSplit() ? List.of(64, 96, 128, 160) : List.of(96, 128, 160, 208, 256);
     }
 
-    /** Returns whether the kernel runs on this GPU: one of the Hopper architecture. */
-    public static boolean runsOn(Gpu gpu) {
-        return GemmOperands.isHopper(gpu);
-    }
-
     /**
      * Returns whether the kernel supports an operand or a result with these sizes and strides.
      *
@@ -137,7 +129,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     }
 
     private boolean supports(Arrangement arranged) {
-        return arranged.pAlong ? isSplit() : arranged.depth % ROW_GROUP == 0;
+        return arranged.pAlong ? isSplit() : arranged.depth % GemmOperands.ROW_GROUP == 0;
     }
 
     /** Returns whether operands are split into two parts. */
@@ -176,26 +168,21 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
                 "COLUMNS",
                 tileColumns,
                 "STAGES",
-                stages(tileColumns),
+                GemmOperands.stages(operandBytes(tileColumns)),
                 "THREADS",
                 THREADS,
                 "SHARED_BYTES",
                 sharedBytes(tileColumns));
     }
 
-    private int stageBytes(int tileColumns) {
-        return (BLOCK_ROWS + parts() * tileColumns) * STAGE_DEPTH * Float.BYTES + GemmOperands.BARRIER_BYTES;
-    }
-
-    private int stages(int tileColumns) {
-        return Math.min(
-                MOST_STAGES,
-                (GemmOperands.HOPPER_SHARED_BYTES - GemmOperands.SWIZZLE_ALIGNMENT) / stageBytes(tileColumns));
+    /** Returns the bytes of a stage's operands. */
+    private int operandBytes(int tileColumns) {
+        return (BLOCK_ROWS + parts() * tileColumns) * STAGE_DEPTH * Float.BYTES;
     }
 
     /** Returns the dynamic shared memory of a block. */
     public int sharedBytes(int tileColumns) {
-        return GemmOperands.SWIZZLE_ALIGNMENT + stages(tileColumns) * stageBytes(tileColumns);
+        return GemmOperands.sharedBytes(operandBytes(tileColumns));
     }
 
     @Override
@@ -206,9 +193,10 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     /**
      * Multiplies two matrices; on the CPU, by PyTorch's matrix multiplication in fp32.
      *
-     * @param inputs A [M, K] and B [K, N], fp32; the kernel {@link #supports} both and the result. If neither is stored
-     *     along the sum, or with {@link Fp32Emulation#TF32}, K is a multiple of 8
+     * @param inputs A [M, K] and B [K, N], fp32; the kernel {@link #supports} both and the result. With
+     *     {@link Fp32Emulation#TF32} at most one of them is stored along the sum. Unless both are, K is a multiple of 8
      * @return the product [M, N], contiguous
+     * @throws IllegalArgumentException if K or the layouts on a GPU are others
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {
@@ -241,22 +229,22 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
 
     private Tensor onGpu(Arrangement arranged, int tileColumns, Tensor a, Tensor b) {
         Gpu gpu = Gpu.of(a);
+        int rows = Math.toIntExact(arranged.rows);
+        int columns = Math.toIntExact(arranged.columns);
+        Tensor product = arranged.pIsA ? gpu.empty(rows, columns) : gpu.empty(columns, rows);
         Tensor p = GemmOperands.aligned(arranged.pIsA ? a : b.t());
         Tensor q = GemmOperands.aligned(arranged.pIsA ? b.t() : a);
         boolean isCopied = isSplit() || !arranged.qAlong;
         Tensor[] parts =
                 isCopied ? OperandCopy.of(arranged.qAlong ? q : q.t(), !arranged.qAlong, parts()) : new Tensor[] {q};
-        int rows = Math.toIntExact(arranged.rows);
-        int columns = Math.toIntExact(arranged.columns);
-        Tensor product = arranged.pIsA ? gpu.empty(rows, columns) : gpu.empty(columns, rows);
         KERNELS.computeIfAbsent(new Fp32GemmKey(emulation, arranged.pAlong, tileColumns, gpu.device()), Fp32Gemm::load)
                 .launch(
                         arranged.problem().grid(TILE_ROWS, tileColumns, gpu.multiprocessors()),
                         new BlockDim(THREADS),
                         sharedBytes(tileColumns),
-                        arranged.pAlong ? map(p, BLOCK_ROWS) : mapOfColumns(p),
-                        map(parts[0], tileColumns / LinearProblem.CLUSTER),
-                        map(parts[parts.length - 1], tileColumns / LinearProblem.CLUSTER),
+                        arranged.pAlong ? mapOfRows(p, BLOCK_ROWS) : mapOfColumns(p),
+                        mapOfRows(parts[0], tileColumns / LinearProblem.CLUSTER),
+                        mapOfRows(parts[parts.length - 1], tileColumns / LinearProblem.CLUSTER),
                         product,
                         rows,
                         columns,
@@ -271,17 +259,16 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
                 .kernel(KERNEL);
     }
 
-    private TensorMap map(Tensor x, int rows) {
-        return of(x, 1, 1, rows, STAGE_DEPTH);
+    private TensorMap mapOfRows(Tensor x, int rows) {
+        return map(x, 1, 1, rows, STAGE_DEPTH);
     }
 
-    /** Returns a map of contiguous columns, with which TMA stores column 4·v + u of each eight as row 2·u + v. */
     private TensorMap mapOfColumns(Tensor x) {
-        Tensor groups = x.t().view(x.size(1) / ROW_GROUP, 2, ROW_GROUP / 2, x.size(0));
-        return of(groups.permute(0, 2, 1, 3), STAGE_DEPTH / ROW_GROUP, ROW_GROUP / 2, 2, STAGE_DEPTH);
+        int group = GemmOperands.ROW_GROUP;
+        return map(GemmOperands.inRowGroups(x.t()), STAGE_DEPTH / group, group / 2, 2, STAGE_DEPTH);
     }
 
-    private TensorMap of(Tensor x, int... box) {
+    private TensorMap map(Tensor x, int... box) {
         return isSplit() ? TensorMap.of(x, box) : TensorMap.roundedToTf32(x, box);
     }
 }

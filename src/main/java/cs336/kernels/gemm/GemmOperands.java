@@ -4,16 +4,18 @@ import cs336.kernels.runtime.Gpu;
 import cs336.torch.DType;
 import org.bytedeco.pytorch.Tensor;
 
-/** Requirements of the kernels, which access contiguous elements in pieces of 16 bytes, on operands and on the GPU. */
+/**
+ * Requirements of the kernels, which access contiguous elements in pieces of 16 bytes, on operands and on the GPU, and
+ * the layout of shared memory of those for Hopper: a ring of stages, from an aligned address on, each with the bytes of
+ * its operands and two barriers.
+ */
 final class GemmOperands {
-    /** The shared memory of a block on Hopper GPUs. */
-    static final int HOPPER_SHARED_BYTES = 227 * 1024;
+    private static final int SWIZZLE_ALIGNMENT = 1024; // of buffers that TMA swizzles
+    private static final int BARRIER_BYTES = 16; // of the two barriers of a stage
+    private static final int MOST_STAGES = 6;
 
-    /** Alignment of buffers that TMA swizzles. */
-    static final int SWIZZLE_ALIGNMENT = 1024;
-
-    /** Size of the two barriers of a stage. */
-    static final int BARRIER_BYTES = 16;
+    /** Rows whose order in shared memory {@link #inRowGroups} changes. */
+    static final int ROW_GROUP = 8;
 
     private static final int ACCESS_BYTES = 16;
 
@@ -42,8 +44,25 @@ final class GemmOperands {
         return shape.length == 2 && strides[1] == 1 && areLinesAligned(type, shape, strides, offset);
     }
 
-    static boolean isHopper(Gpu gpu) {
-        return gpu.architecture().major() == 9 && gpu.blockSharedBytes() >= HOPPER_SHARED_BYTES;
+    /** Returns the number of stages of so many bytes of operands in shared memory, at most 6. */
+    static int stages(int operandBytes) {
+        return Math.min(MOST_STAGES, (Gpu.HOPPER_SHARED_BYTES - SWIZZLE_ALIGNMENT) / (operandBytes + BARRIER_BYTES));
+    }
+
+    /** Returns the dynamic shared memory of a block with these stages. */
+    static int sharedBytes(int operandBytes) {
+        return SWIZZLE_ALIGNMENT + stages(operandBytes) * (operandBytes + BARRIER_BYTES);
+    }
+
+    /**
+     * Returns a view of a matrix with which TMA stores row 4·v + u of each eight rows as row 2·u + v, so that threads
+     * that read four of those rows at the same time read different banks.
+     *
+     * @param x [rows, columns], where rows is a multiple of {@value #ROW_GROUP}
+     * @return [rows / 8, 4, 2, columns]
+     */
+    static Tensor inRowGroups(Tensor x) {
+        return x.view(x.size(0) / ROW_GROUP, 2, ROW_GROUP / 2, x.size(1)).permute(0, 2, 1, 3);
     }
 
     /** Returns the tensor or, if its first element is not 16-byte aligned, a copy. */

@@ -28,20 +28,15 @@ public record MixedGemm() implements JavaOperator {
     public static final String FILE = "gemm_mixed.cu";
     public static final String KERNEL = "gemm_mixed";
     public static final int THREADS = 384;
-    public static final int SHARED_BYTES;
 
     private static final int TILE_COLUMNS = 128;
     private static final int BLOCK_ROWS = 256; // of a tile
     private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
-    private static final int STAGES = 3; // in shared memory
     private static final int STAGE_DEPTH = 64;
     private static final int WEIGHT_DEPTH = 32; // 128 bytes
-    private static final int ROW_GROUP = 8; // rows of a weight among which TMA changes the order
-
-    static {
-        int stageBytes = (TILE_COLUMNS * Float.BYTES + BLOCK_ROWS * DType.BFLOAT16.bytes()) * STAGE_DEPTH;
-        SHARED_BYTES = GemmOperands.SWIZZLE_ALIGNMENT + STAGES * (stageBytes + GemmOperands.BARRIER_BYTES);
-    }
+    private static final int OPERAND_BYTES =
+            (TILE_COLUMNS * Float.BYTES + BLOCK_ROWS * DType.BFLOAT16.bytes()) * STAGE_DEPTH; // of a stage
+    public static final int SHARED_BYTES = GemmOperands.sharedBytes(OPERAND_BYTES);
 
     // Clock cycles on an H200 at 1.7 GHz. For 512 and 2,048 rows of the models' matrices, the first two predict the
     // kernel's time within 10 %, the others the time of casts and cuBLAS, which use the whole GPU, within 15 %.
@@ -78,16 +73,11 @@ public record MixedGemm() implements JavaOperator {
                 "ELEMENT",
                 RowLayout.cudaName(type),
                 "STAGES",
-                STAGES,
+                GemmOperands.stages(OPERAND_BYTES),
                 "THREADS",
                 THREADS,
                 "SHARED_BYTES",
                 SHARED_BYTES);
-    }
-
-    /** Returns whether the kernel runs on this GPU: one of the Hopper architecture. */
-    public static boolean runsOn(Gpu gpu) {
-        return GemmOperands.isHopper(gpu);
     }
 
     /**
@@ -103,7 +93,7 @@ public record MixedGemm() implements JavaOperator {
     public static boolean supportsWeight(DType type, long[] shape, long[] strides, long offset) {
         return type == DType.FLOAT32
                 && GemmOperands.areRowsAligned(type, shape, strides, offset)
-                && shape[0] % ROW_GROUP == 0;
+                && shape[0] % GemmOperands.ROW_GROUP == 0;
     }
 
     @Override
@@ -160,14 +150,11 @@ public record MixedGemm() implements JavaOperator {
         return KernelModule.load(SOURCE, defines(key.type), key.device).kernel(KERNEL);
     }
 
-    /** Returns a map with which TMA stores row 4·v + u of each eight rows as row 2·u + v. */
     private static TensorMap mapOfWeight(Tensor w) {
-        Tensor rows = TensorMap.reachable(w);
-        Tensor groups = rows.view(rows.size(0) / ROW_GROUP, 2, ROW_GROUP / 2, rows.size(1));
         return TensorMap.of(
-                groups.permute(0, 2, 1, 3),
-                TILE_COLUMNS / LinearProblem.CLUSTER / ROW_GROUP,
-                ROW_GROUP / 2,
+                GemmOperands.inRowGroups(TensorMap.reachable(w)),
+                TILE_COLUMNS / LinearProblem.CLUSTER / GemmOperands.ROW_GROUP,
+                GemmOperands.ROW_GROUP / 2,
                 2,
                 WEIGHT_DEPTH);
     }

@@ -24,10 +24,10 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * The TF32 matrix multiplication X · [W₁; W₂; W₃]ᵀ of the forward pass of one to three linear layers with a common
  * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs; or silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), as in SwiGLU, without storing
- * the two products. Operands are rounded to TF32 (11 significant bits), as cuBLAS rounds them. Results are bitwise
+ * the two factors. Operands are rounded to TF32 (11 significant bits), as cuBLAS rounds them. Results are bitwise
  * reproducible.
  *
- * @param isSwiGlu whether the kernel multiplies the two products of SwiGLU
+ * @param isSwiGlu whether the kernel computes SwiGLU
  */
 public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     public static final String FILE = "gemm_tf32.cu";
@@ -40,7 +40,6 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     private static final int BLOCK_ROWS = 128; // of a tile
     private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
     private static final int STAGE_DEPTH = 32;
-    private static final int MOST_STAGES = 6; // in shared memory
     private static final int TILE_CYCLES = 4000; // beyond multiplying: the first stages arrive, the results are stored
 
     /**
@@ -54,7 +53,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
 
     private static final int LEAST_DEPTH = 1600;
 
-    /** Per element of SwiGLU's result: the kernel does not store and read two products, 16 bytes at 4.1 TB/s. */
+    /** Cycles per element of SwiGLU's result to store and read two fp32 numbers, 16 bytes at 4.1 TB/s. */
     private static final double SAVED_CYCLES = 6.8e-3;
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
@@ -64,8 +63,8 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
 
     /**
      * Returns whether the kernel is faster than cuBLAS, and with several weights also than one call for each of them.
-     * The first is by comparisons on an H200 with 512 and 2,048 rows, the second by predicted times. For SwiGLU the
-     * saved memory traffic counts, too; it is more than what larger matrices of little depth lose.
+     * Measurements on an H200 with 512 and 2,048 rows decide the first, predicted times the second. The kernel for
+     * SwiGLU may be up to 10 % slower than cuBLAS for large matrices of little depth: it saves more memory traffic.
      */
     public boolean isFaster(LinearProblem problem, int multiprocessors) {
         if (problem.isEmpty()) {
@@ -88,12 +87,12 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     private boolean isFasterThanSeparateCalls(LinearProblem problem, int tileColumns, int multiprocessors) {
         var one = new LinearProblem(problem.rows(), problem.columns(), problem.depth(), 1);
         int tileOfOne = fastestTile(one, multiprocessors).orElseThrow();
-        return !isFasterThanCublas(one, tileOfOne, multiprocessors)
+        return !new Tf32Gemm(false).isFasterThanCublas(one, tileOfOne, multiprocessors)
                 || cycles(problem, tileColumns, multiprocessors)
                         <= problem.weights() * cycles(one, tileOfOne, multiprocessors) + savedCycles(problem);
     }
 
-    /** Returns the predicted time of the other kernel of SwiGLU, which reads the products, and of storing them. */
+    /** Returns the cycles to store and read the results of both matrix multiplications, which SwiGLU's kernel saves. */
     private double savedCycles(LinearProblem problem) {
         return isSwiGlu ? SAVED_CYCLES * problem.rows() * problem.columns() : 0;
     }
@@ -124,31 +123,21 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
                 "COLUMNS",
                 tileColumns,
                 "STAGES",
-                stages(tileColumns),
+                GemmOperands.stages(operandBytes(tileColumns)),
                 "THREADS",
                 THREADS,
                 "SHARED_BYTES",
                 sharedBytes(tileColumns));
     }
 
-    private static int stageBytes(int tileColumns) {
-        return (BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES + GemmOperands.BARRIER_BYTES;
-    }
-
-    private static int stages(int tileColumns) {
-        return Math.min(
-                MOST_STAGES,
-                (GemmOperands.HOPPER_SHARED_BYTES - GemmOperands.SWIZZLE_ALIGNMENT) / stageBytes(tileColumns));
+    /** Returns the bytes of a stage's operands. */
+    private static int operandBytes(int tileColumns) {
+        return (BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES;
     }
 
     /** Returns the dynamic shared memory of a block. */
     public static int sharedBytes(int tileColumns) {
-        return GemmOperands.SWIZZLE_ALIGNMENT + stages(tileColumns) * stageBytes(tileColumns);
-    }
-
-    /** Returns whether the kernel runs on this GPU: one of the Hopper architecture. */
-    public static boolean runsOn(Gpu gpu) {
-        return GemmOperands.isHopper(gpu);
+        return GemmOperands.sharedBytes(operandBytes(tileColumns));
     }
 
     /** Returns whether the kernel supports a matrix: fp32, and contiguous rows that are aligned to 16 bytes. */

@@ -28,6 +28,9 @@ public record Gpu(
         int l2Bytes,
         int blockSharedBytes,
         TensorOptions fp32) {
+    /** The largest dynamic shared memory of a block on Hopper GPUs. */
+    public static final int HOPPER_SHARED_BYTES = 227 * 1024;
+
     private static final MemoryFormatOptional CONTIGUOUS = MemoryScope.keep(new MemoryFormatOptional());
     private static final Map<Integer, Gpu> GPUS = new ConcurrentHashMap<>();
 
@@ -59,6 +62,13 @@ public record Gpu(
     /** Returns whether the GPU can run the hand-written kernels: sm_80 or newer. */
     public boolean runsKernels() {
         return architecture.major() >= 8;
+    }
+
+    /**
+     * Returns whether the GPU can run kernels with Hopper's instructions and up to 227 KiB of shared memory per block.
+     */
+    public boolean runsHopperKernels() {
+        return architecture.major() == 9 && blockSharedBytes >= HOPPER_SHARED_BYTES;
     }
 
     /** Returns an uninitialized contiguous fp32 tensor, in the caller's memory scope. */

@@ -43,7 +43,7 @@ class LinearGemmsTest extends ScopedTest {
     private static Program compiled(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
         TensorFunction scoped = in -> inScope(function, in);
         Program prepared = FusionPasses.prepare(Recorder.record(scoped, inputs), CPU);
-        Program program = FusionPasses.fusePrepared(GemmMerging.of(SwiGluGemms.of(prepared, linear), CPU, linear), CPU);
+        Program program = FusionPasses.fusePrepared(GemmMerging.of(prepared, CPU, linear), CPU);
         for (Tensor input : inputs) {
             input.normal_();
         }
@@ -194,45 +194,87 @@ class LinearGemmsTest extends ScopedTest {
         assertEquals(0, count(program, "gemm_tf32"), program.toString());
     }
 
+    private static final int FEATURES = 384;
+
+    /** Compiles a function of X · W₁ᵀ, X · W₂ᵀ and X, which has three dimensions, and counts kernels for SwiGLU. */
+    private static long swiGluKernels(LinearGemms linear, long features, Function<Tensor[], Tensor[]> function) {
+        Program program = compiled(
+                linear,
+                in -> {
+                    Tensor x = in[0].view(-1, in[0].size(-1));
+                    return function.apply(new Tensor[] {x.mm(in[1].t()), x.mm(in[2].t()), x});
+                },
+                torch.randn(2, 256, 640),
+                torch.randn(features, 640),
+                torch.randn(features, 640));
+        long kernels = count(program, "gemm_tf32_swiglu");
+        assertTrue(kernels == 0 || count(program, "gemm_tf32") == 0, program.toString());
+        return kernels;
+    }
+
+    private static long swiGluKernels(Function<Tensor[], Tensor[]> function) {
+        return swiGluKernels(ONE_CLUSTER, FEATURES, function);
+    }
+
     private static Tensor[] swiGlu(Tensor... in) {
-        Tensor x = in[0].view(-1, in[0].size(-1));
-        return new Tensor[] {torch.silu(x.mm(in[1].t())), x.mm(in[2].t())};
-    }
-
-    private static Tensor[] inputsOfSwiGlu(long features) {
-        return new Tensor[] {torch.randn(2, 256, 640), torch.randn(features, 640), torch.randn(features, 640)};
+        return new Tensor[] {torch.silu(in[0]).mul(in[1])};
     }
 
     @Test
-    void theProductOfSwiGluNeedsNoOtherKernel() {
-        Program program = compiled(
-                ONE_CLUSTER,
-                in -> {
-                    Tensor[] parts = swiGlu(in);
-                    return new Tensor[] {parts[0].mul(parts[1]).view(2, 256, -1).neg()};
-                },
-                inputsOfSwiGlu(384));
-        assertEquals(1, count(program, "gemm_tf32_swiglu"), program.toString());
-        assertEquals(2, program.operations().size(), program.toString());
+    void swiGluIsOneKernelInAllShapesAndBothOrders() {
+        assertEquals(1, swiGluKernels(LinearGemmsTest::swiGlu));
+        assertEquals(1, swiGluKernels(in -> new Tensor[] {in[1].mul(torch.silu(in[0]))}));
+        assertEquals(1, swiGluKernels(in ->
+                new Tensor[] {swiGlu(in[0].view(2, 256, -1), in[1].view(2, 256, -1))[0].neg()}));
     }
 
     @Test
-    void swiGluWhosePartsAreNeededStoresThem() {
-        Program program = compiled(
-                ONE_CLUSTER,
-                in -> {
-                    Tensor[] parts = swiGlu(in);
-                    return new Tensor[] {parts[0].mul(parts[1]), parts[1].neg()};
+    void resultsThatAreReadOtherwiseAreStored() {
+        assertEquals(0, swiGluKernels(in -> new Tensor[] {swiGlu(in)[0], in[0].neg()}), "gate");
+        assertEquals(0, swiGluKernels(in -> new Tensor[] {swiGlu(in)[0], in[1].neg()}), "up");
+        assertEquals(0, swiGluKernels(in -> new Tensor[] {swiGlu(in)[0], in[0]}), "returned gate");
+        assertEquals(
+                0,
+                swiGluKernels(in -> {
+                    Tensor silu = torch.silu(in[0]);
+                    return new Tensor[] {silu.mul(in[1]), silu};
+                }),
+                "returned silu");
+    }
+
+    @Test
+    void otherProductsAreNotSwiGlu() {
+        assertEquals(0, swiGluKernels(in -> new Tensor[] {torch.sigmoid(in[0]).mul(in[1])}), "sigmoid");
+        assertEquals(
+                0,
+                swiGluKernels(
+                        in -> new Tensor[] {torch.silu(torch.ones_like(in[0])).mul(in[1])}),
+                "a constant gate");
+        assertEquals(0, swiGluKernels(in -> new Tensor[] {torch.silu(in[0]).mul(in[0])}), "one matrix multiplication");
+        assertEquals(
+                0, swiGluKernels(in -> swiGlu(in[0], in[2].neg().mm(in[2].t()).mm(in[1]))), "another input");
+    }
+
+    @Test
+    void swiGluThatTheKernelDoesNotSupportIsLeftToOthers() {
+        assertEquals(0, swiGluKernels(ONE_CLUSTER, 382, LinearGemmsTest::swiGlu), "rows of the result");
+        assertEquals(
+                0, swiGluKernels(new LinearGemms(2, false), FEATURES, LinearGemmsTest::swiGlu), "TF32 not allowed");
+    }
+
+    @Test
+    void programsThatOverwriteAnInputStayAsTheyAre() {
+        TensorFunction function = in -> inScope(
+                tensors -> {
+                    Tensor product = swiGlu(tensors[0].mm(tensors[1].t()), tensors[0].mm(tensors[2].t()))[0];
+                    tensors[0].zero_();
+                    return new Tensor[] {product};
                 },
-                inputsOfSwiGlu(384));
-        assertEquals(0, count(program, "gemm_tf32_swiglu"), program.toString());
-        Program unaligned = compiled(
-                ONE_CLUSTER,
-                in -> {
-                    Tensor[] parts = swiGlu(in);
-                    return new Tensor[] {parts[0].mul(parts[1])};
-                },
-                inputsOfSwiGlu(382));
-        assertEquals(0, count(unaligned, "gemm_tf32_swiglu"), unaligned.toString());
+                in);
+        Program prepared = FusionPasses.prepare(
+                Recorder.record(
+                        function, torch.randn(512, 640), torch.randn(FEATURES, 640), torch.randn(FEATURES, 640)),
+                CPU);
+        assertSame(prepared, GemmMerging.of(prepared, CPU, ONE_CLUSTER));
     }
 }

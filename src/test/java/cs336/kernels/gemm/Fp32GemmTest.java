@@ -5,9 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.kernels.runtime.Fp32Emulation;
-import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.GpuArchitecture;
-import cs336.torch.Device;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -15,16 +12,16 @@ import org.junit.jupiter.params.provider.CsvSource;
 class Fp32GemmTest {
     private static final int H200_MULTIPROCESSORS = 132;
 
-    /** Outcomes of comparisons with cuBLAS on H100 and H200 GPUs. */
+    /** The comments give the measured time on H100 and H200 GPUs, relative to cuBLAS. */
     @ParameterizedTest
     @CsvSource({
         // X · Wᵀ: rows, columns, depth
-        "TF32_X3, forward, 2048, 10240, 2560, true", // 0.34 × cuBLAS's time
+        "TF32_X3, forward, 2048, 10240, 2560, true", // 0.34
         "TF32_X3, forward, 2048, 768, 768, true", // 0.38
         "TF32_X3, forward, 512, 768, 768, true", // 0.77, and the copy
         "TF32_X3, forward, 512, 768, 3072, false", // 0.91, and the copy
         "TF32_X3, forward, 512, 768, 512, false", // smaller than what was measured
-        "TF32, forward, 2048, 10240, 2560, false", // not compiled
+        "TF32, forward, 2048, 10240, 2560, false", // Tf32Gemm is for these
         // G · W
         "TF32_X3, input, 2048, 2560, 10240, true", // 0.32
         "TF32_X3, input, 512, 1024, 4096, true", // 0.75
@@ -43,7 +40,7 @@ class Fp32GemmTest {
         "TF32, weight, 768, 768, 2048, false", // 1.06
         "TF32, weight, 20480, 2560, 2052, false", // not supported: a depth that is no multiple of 8
     })
-    void theKernelIsUsedWhereItWasFaster(
+    void theKernelIsUsedWhereItIsPredictedToBeFaster(
             Fp32Emulation emulation, String pass, long rows, long columns, long depth, boolean isFaster) {
         boolean aByRows = !pass.equals("weight");
         boolean bByRows = !pass.equals("forward");
@@ -58,13 +55,6 @@ class Fp32GemmTest {
                                 new long[] {depth, columns},
                                 stridesOfB,
                                 H200_MULTIPROCESSORS));
-    }
-
-    @ParameterizedTest
-    @CsvSource({"sm_80, 163, false", "sm_90a, 227, true", "sm_100a, 227, false", "sm_90a, 99, false"})
-    void onlyHopperGpusRunTheKernel(String architecture, int sharedKib, boolean runs) {
-        var gpu = new Gpu(Device.cpu(), GpuArchitecture.parse(architecture), 132, 0, sharedKib * 1024, null);
-        assertEquals(runs, Fp32Gemm.runsOn(gpu));
     }
 
     @Test

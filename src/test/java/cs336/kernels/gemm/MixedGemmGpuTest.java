@@ -29,7 +29,7 @@ class MixedGemmGpuTest extends ScopedTest {
 
     @BeforeEach
     void drawOtherNumbers() {
-        assumeTrue(MixedGemm.runsOn(Gpu.of(GPU)), "needs a Hopper GPU");
+        assumeTrue(Gpu.of(GPU).runsHopperKernels(), "needs a Hopper GPU");
         Torch.seed(System.nanoTime());
     }
 

@@ -30,7 +30,7 @@ class Tf32GemmGpuTest extends ScopedTest {
 
     @BeforeEach
     void drawOtherNumbers() {
-        assumeTrue(Tf32Gemm.runsOn(Gpu.of(GPU)), "needs a Hopper GPU");
+        assumeTrue(Gpu.of(GPU).runsHopperKernels(), "needs a Hopper GPU");
         Torch.seed(System.nanoTime());
     }
 
@@ -149,7 +149,11 @@ class Tf32GemmGpuTest extends ScopedTest {
         Tensor memory = torch.randn(new long[] {1 + 256 * 256}, GPU.options(DType.FLOAT32));
         Tensor unaligned = memory.narrow(0, 1, 256 * 256).view(256, 256);
         Tensor product = new Tf32Gemm(false).compute(unaligned, unaligned)[0];
-        assertTrue(error(wide(product), wide(unaligned).mm(wide(unaligned).t())) < ROUNDING_ERROR);
+        Tensor exact = wide(unaligned).mm(wide(unaligned).t());
+        assertTrue(error(wide(product), exact) < ROUNDING_ERROR);
+        Tensor ofRounded = rounded(unaligned).mm(rounded(unaligned).t());
+        Tensor swiGlu = new Tf32Gemm(true).compute(unaligned, unaligned, unaligned)[0];
+        assertTrue(error(wide(swiGlu), torch.silu(ofRounded).mul(ofRounded)) < SUM_ERROR, "SwiGLU");
     }
 
     @Test

@@ -1,0 +1,73 @@
+package cs336.compile.fuse;
+
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.Operation;
+import cs336.compile.program.ProgramValue;
+import java.util.List;
+import java.util.function.Function;
+import java.util.function.ToIntFunction;
+
+/**
+ * The operations of silu(X · W₁ᵀ) ∘ (X · W₂ᵀ) in a lowered program, whose intermediate results nothing else reads.
+ *
+ * @param product the last operation
+ * @param gate the matrix multiplication X · W₁ᵀ
+ * @param up the matrix multiplication X · W₂ᵀ
+ * @param silu the pointwise operations between the gate and the product
+ */
+record SwiGluOperations(Operation product, Operation gate, Operation up, List<Operation> silu) {
+    /** Finds the operations; each argument must be all of the result of an operation that is read so many times. */
+    private record Matcher(Function<ProgramValue, Operation> producers, ToIntFunction<ProgramValue> reads) {
+        Operation producer(Argument argument, int times) {
+            return argument instanceof View view && view.readsAll() && reads.applyAsInt(view.value()) == times
+                    ? producers.apply(view.value())
+                    : null;
+        }
+
+        Operation pointwise(PointwiseFunction function, Operation reader, int argument) {
+            Operation operation =
+                    reader == null ? null : producer(reader.arguments().get(argument), 1);
+            return operation != null && PointwiseOperator.applies(function, operation) ? operation : null;
+        }
+
+        Operation gemm(Argument argument, int times) {
+            Operation operation = producer(argument, times);
+            return operation != null && GemmMerging.isGemm(operation) ? operation : null;
+        }
+    }
+
+    /**
+     * Returns the operations that end with a multiplication, or null if it is not the last one of SwiGLU.
+     *
+     * @param producers the operation that computes a value, or null
+     * @param reads the number of times that a value is read or returned
+     */
+    static SwiGluOperations endingWith(
+            Operation product, Function<ProgramValue, Operation> producers, ToIntFunction<ProgramValue> reads) {
+        if (!PointwiseOperator.applies(PointwiseFunction.MUL, product)) {
+            return null;
+        }
+        var matcher = new Matcher(producers, reads);
+        SwiGluOperations first = of(matcher, product, 0);
+        return first != null ? first : of(matcher, product, 1);
+    }
+
+    /** Matches g / (1 + exp(−g)) as this argument of the product. */
+    private static SwiGluOperations of(Matcher matcher, Operation product, int argument) {
+        Operation quotient = matcher.pointwise(PointwiseFunction.DIV, product, argument);
+        Operation onePlus = matcher.pointwise(PointwiseFunction.ADD, quotient, 1);
+        Operation exp = matcher.pointwise(PointwiseFunction.EXP, onePlus, 0);
+        Operation minus = matcher.pointwise(PointwiseFunction.NEG, exp, 0);
+        if (minus == null
+                || !(onePlus.arguments().get(1) instanceof Constant one && one.number() == 1)
+                || !minus.arguments().get(0).equals(quotient.arguments().get(0))) {
+            return null;
+        }
+        Operation gate = matcher.gemm(quotient.arguments().get(0), 2);
+        Operation up = matcher.gemm(product.arguments().get(1 - argument), 1);
+        boolean haveCommonInput = gate != null && up != null && gate.view(0).equals(up.view(0));
+        return haveCommonInput ? new SwiGluOperations(product, gate, up, List.of(minus, exp, onePlus, quotient)) : null;
+    }
+}
