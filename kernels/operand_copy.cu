@@ -1,10 +1,11 @@
-// Copies a matrix to become operand Q of gemm_fp32.cu: transposed, or split into two TF32 numbers per element, or both.
+// Copies a matrix to become operand Q of gemm_fp32.cu: transposed, or split into hi and lo, or both. hi is x rounded to TF32, and
+// lo is x − hi, of which tensor cores ignore the last bits.
 //
 // A block copies a tile of SIDE × SIDE elements. A thread reads and writes four adjacent elements at a time.
 //
 // Macros set at compile time:
 //   TRANSPOSED    1 if the copies are transposed
-//   PARTS         1: a copy; 2: the TF32 numbers hi and lo with hi + lo = x
+//   PARTS         1: a copy; 2: hi and lo
 //   SIDE          rows and columns of a tile: 64
 //   THREADS       threads per block: 256
 //   SHARED_BYTES  shared memory of a block
@@ -13,7 +14,7 @@
 
 constexpr int FOURS = SIDE / 4;               // per row of a tile
 constexpr int ROWS_AT_ONCE = THREADS / FOURS; // rows of a tile that the block accesses at a time
-constexpr int STRIDE = SIDE + 1;              // of a row in shared memory, padded to avoid bank conflicts
+constexpr int STRIDE = SIDE + 1;              // of a row in shared memory, padded: two-way bank conflicts instead of 16-way
 static_assert(SHARED_BYTES == (TRANSPOSED ? SIDE * STRIDE * 4 : 0), "shared memory as the launch requests it");
 
 __device__ __forceinline__ void store(float *high, float *low, long at, const float (&x)[4]) {

@@ -84,8 +84,8 @@ __device__ __forceinline__ unsigned long long further(unsigned long long operand
                  : ACCUMULATOR(0)                                                                                      \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)accumulate), "n"((int)MajorB))
 
-// Issues d = A·B, or d += A·B if accumulate, which must be a compile-time constant after inlining. T is bf16, fp16 or, with
-// both operands in shared memory, float (TF32). A is the descriptor of an operand in shared memory, or four words in registers.
+// Issues d = A·B, or d += A·B if accumulate, which must be a compile-time constant after inlining. T is bf16, fp16 or float
+// (TF32). A is the descriptor of an operand in shared memory, or four words in registers.
 #define WGMMA(N, REGISTERS, ACCUMULATOR, i0, i1, i2, i3, i4, i5, i6)                                                   \
     template <typename T, Major MajorA, Major MajorB>                                                                  \
     __device__ __forceinline__ void wgmma(                                                                             \

@@ -31,7 +31,7 @@ public final class OperandCopy {
      * @param x fp32 [rows, columns] with contiguous rows; the columns, the distance between rows and, if transposed,
      *     the rows are multiples of 4, and the first element is aligned to 16 bytes
      * @param isTransposed whether the copies are transposed
-     * @param parts 1 for a copy; 2 for the two TF32 numbers hi and lo whose sum is x
+     * @param parts 1 for a copy; 2 for hi, which is x rounded to TF32, and lo, which is x − hi
      * @return the copies, contiguous
      */
     static Tensor[] of(Tensor x, boolean isTransposed, int parts) {
