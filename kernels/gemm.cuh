@@ -1,4 +1,4 @@
-// What matrix multiplications with TMA and wgmma share: a ring of stages in shared memory. One thread of each block, in a third
+// A ring of stages in shared memory and the order of tiles, for matrix multiplications with TMA and wgmma. One thread of each block, in a third
 // warpgroup, loads stages with TMA; two warpgroups multiply.
 
 #pragma once
@@ -52,8 +52,8 @@ template <int Stages, int StageBytes> struct Ring {
     }
 };
 
-// The first element of a block's tile. The blocks of a cluster have tiles below each other.
-// Tiles that are computed at the same time are in at most BAND rows of tiles, so that they share operands in L2.
+// The first element of a block's part of a tile; the blocks of a cluster have parts below each other. Tiles are numbered in bands
+// of BAND rows of tiles, so that most tiles that are computed at the same time share operands in L2.
 template <int BlockRows, int Columns> struct TilePosition {
     static constexpr int BAND = 8;
     int row, column;

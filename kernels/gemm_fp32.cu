@@ -1,12 +1,13 @@
 // D = P · Qᵀ for fp32 operands on Hopper's tensor cores (sm_90a, wgmma): with one TF32 multiplication, or with three, which are
 // as accurate as fp32.
 //
-// wgmma reads TF32 operands from shared memory only if their rows are contiguous along the sum. Q is such an operand. wgmma
+// wgmma reads TF32 operands from shared memory only if they are contiguous along the sum (K-major). Q is such an operand. wgmma
 // reads P from registers, so P may have either layout: warps load it from shared memory.
 //
-// With one multiplication, TMA rounds the elements to TF32. With three, each operand is a sum of two TF32 numbers, and
-// P · Qᵀ = lo·hi + hi·lo + hi·hi. Both parts of Q are in memory (operand_copy.cu); those of P are computed in registers.
-// Tensor cores truncate sums where fp32 would round. So each stage accumulates from zero, and its result is added in fp32.
+// With one multiplication, TMA rounds the elements to TF32. With three, each element is hi + lo: hi is the element rounded to
+// TF32, and tensor cores truncate the remainder lo to TF32. The kernel adds lo·hi + hi·lo + hi·hi; lo·lo is negligible. Both
+// parts of Q are in memory (operand_copy.cu); those of P are computed in registers. Tensor cores truncate sums where fp32 would
+// round. So each stage accumulates from zero, and its result is added in fp32.
 //
 // A cluster of two blocks computes tiles of 256 × COLUMNS elements of D, each block 128 rows. The blocks have different rows of
 // P and the same rows of Q. Each block loads half of the rows of Q, and TMA multicasts them to both. A stage is a depth of 32.

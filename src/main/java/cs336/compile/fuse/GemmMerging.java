@@ -34,19 +34,19 @@ import org.bytedeco.pytorch.Tensor;
  * G₁ · W₁ + G₂ · W₂ + …    becomes   [G₁ G₂ …] · [W₁; W₂; …], with one rounding
  * </pre>
  *
- * <p>The operands must become adjacent in memory for fewer bytes than the pass saves. It concatenates
+ * <p>The pass merges if making the operands adjacent in memory moves fewer bytes than merging saves. It concatenates
  *
  * <ul>
  *   <li>constants that are adjacent already, such as the 16-bit weights of an optimizer, without a copy;
  *   <li>results of pointwise operations that only matrix multiplications read: the generated kernel stores them next to
  *       each other;
- *   <li>with a copy, gradients Gᵢ that are other results, if they are fewer than half of the operands.
+ *   <li>with a copy, gradients Gᵢ that no pointwise operation computes, if they are fewer than half of the operands.
  * </ul>
  *
  * <p>Parameters in fp32 have separate storages, so only the matrix multiplications that compute their gradients are
- * merged in this way. Before that, X · Wᵢᵀ with fp32 weights, or with casts of them that nothing else reads, is
- * replaced by a kernel of {@link LinearGemms} where that is faster, for several weights together or for one, or
- * together with the pointwise operations of {@link SwiGluOperations}.
+ * merged in this way. Before that, kernels of {@link LinearGemms} replace X · Wᵢᵀ with fp32 weights where that is
+ * faster: all of {@link SwiGluOperations}, several weights together, or one. The weights may be cast, if nothing else
+ * reads the cast.
  */
 final class GemmMerging {
     private static final int ROWS = 0;
@@ -203,7 +203,10 @@ final class GemmMerging {
         return reads.getOrDefault(value, List.of()).size() + (returned.contains(value) ? 1 : 0);
     }
 
-    /** Replaces X · Wᵢᵀ, for all i or one by one, by a kernel that reads fp32 weights, where that is faster. */
+    /**
+     * Replaces X · Wᵢᵀ, for all i together or for each separately, by a kernel that reads fp32 weights, where that is
+     * faster.
+     */
     private void replaceByLinear(List<Operation> layers) {
         View x = layers.get(0).view(LEFT);
         List<Operation> gemms = new ArrayList<>();
@@ -277,7 +280,7 @@ final class GemmMerging {
         place(inOrder(gemms, others, all.parts), merged, isLeft ? COLUMNS : ROWS);
     }
 
-    /** Makes the results of matrix multiplications parts of a merged one. */
+    /** Replaces the results of operations by views of a merged result. */
     private void place(List<Operation> gemms, ProgramValue merged, int dim) {
         List<View> results = gemms.stream().map(gemm -> new View(gemm.output())).toList();
         List<View> places = new Concatenation(dim).parts(merged, results);

@@ -22,6 +22,7 @@ import java.util.List;
  * an fp32 X, which also computes {@link SwiGluOperations}. Both need a Hopper GPU.
  *
  * @param multiprocessors number of multiprocessors of the GPU; 0 if cuBLAS computes all matrix multiplications
+ * @param allowsTf32 whether operands may be rounded to TF32
  */
 record LinearGemms(int multiprocessors, boolean allowsTf32) {
     static final LinearGemms NONE = new LinearGemms(0, false);
@@ -65,8 +66,8 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
     }
 
     /**
-     * Returns the operator that computes {@link SwiGluOperations} in one call, or null if it supports other operands
-     * only or separate operators are faster.
+     * Returns the operator that computes {@link SwiGluOperations} in one call, or null if none supports the operands or
+     * separate operators are faster.
      *
      * @param weights W₁ and W₂
      * @param result the result in two dimensions

@@ -10,15 +10,18 @@ import java.util.function.Function;
 import java.util.function.ToIntFunction;
 
 /**
- * The operations of silu(X · W₁ᵀ) ∘ (X · W₂ᵀ) in a lowered program, whose intermediate results nothing else reads.
+ * The operations of SwiGLU, silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), in a lowered program, whose intermediate results nothing else
+ * reads. W₂ is the model's w3.
  *
- * @param product the last operation
+ * @param product the elementwise multiplication, which is the last operation
  * @param gate the matrix multiplication X · W₁ᵀ
  * @param up the matrix multiplication X · W₂ᵀ
  * @param silu the pointwise operations between the gate and the product
  */
 record SwiGluOperations(Operation product, Operation gate, Operation up, List<Operation> silu) {
-    /** Finds the operations; each argument must be all of the result of an operation that is read so many times. */
+    /**
+     * Finds the operation of which an argument reads all of the result, if the program reads it this number of times.
+     */
     private record Matcher(Function<ProgramValue, Operation> producers, ToIntFunction<ProgramValue> reads) {
         Operation producer(Argument argument, int times) {
             return argument instanceof View view && view.readsAll() && reads.applyAsInt(view.value()) == times
@@ -39,7 +42,7 @@ record SwiGluOperations(Operation product, Operation gate, Operation up, List<Op
     }
 
     /**
-     * Returns the operations that end with a multiplication, or null if it is not the last one of SwiGLU.
+     * Returns the operations of SwiGLU that end with this one, or null if it does not end SwiGLU.
      *
      * @param producers the operation that computes a value, or null
      * @param reads the number of times that a value is read or returned

@@ -23,10 +23,10 @@ import org.bytedeco.pytorch.Tensor;
  * The matrix multiplication A · B of fp32 matrices on the tensor cores of Hopper GPUs, by {@code kernels/gemm_fp32.cu}.
  * Results are bitwise reproducible.
  *
- * <p>A and B are stored row by row or column by column, with or without gaps between the rows or columns. The kernel
- * needs one operand stored along the sum: A row by row, or B column by column. If there is none, it multiplies with a
- * transposed copy of the smaller operand. With {@link Fp32Emulation#TF32_X3} it stores the upper and the lower TF32
- * number of each element of that operand. The copies need memory until the multiplication has ended.
+ * <p>A and B are row-major or column-major, with or without gaps between rows or columns. The kernel needs an operand Q
+ * that is contiguous along the sum: a row-major A or a column-major B. If both are, Q is the smaller operand. If none
+ * is, Q is a transposed copy of the smaller operand. With {@link Fp32Emulation#TF32_X3} two copies of Q hold the upper
+ * and the lower TF32 number of each element. Copies need memory until the multiplication has ended.
  *
  * @param emulation emulation of fp32 multiplications
  */
@@ -39,15 +39,15 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
     private static final int STAGE_DEPTH = 32;
 
-    // Clock cycles of 0.52 ns with three multiplications and 0.67 ns with one, fitted to the matrix multiplications of
-    // the
-    // five models with 512 and 2,048 tokens on H100 GPUs. They predict the kernel's time with a standard deviation of 8
-    // and 9 %.
+    // Units of 0.52 ns with three multiplications and 0.67 ns with one, fitted to the matrix multiplications of the
+    // five
+    // models with 512 and 2,048 tokens on H100 GPUs. The relative errors of the predicted times have a standard
+    // deviation of 8 % and 9 %.
     private static final double TILE_CYCLES = 6000; // beyond multiplying: the first stages arrive, results are stored
     private static final double COPY_CYCLES = 3000;
     private static final double CYCLES_PER_COPIED_BYTE = 4.5e-4;
 
-    // The time of cuBLAS on a GPU with M multiprocessors: 15,000 cycles, and FLOP / (M · rate). Rates per cycle:
+    // The time of cuBLAS with M multiprocessors is the first number plus FLOP / (M · rate).
     private static final double CUBLAS_CYCLES = 15_000;
     private static final double CUBLAS_FP32_RATE = 170;
     private static final double CUBLAS_TF32_RATE = 1700;
@@ -105,9 +105,9 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     }
 
     /**
-     * Returns whether the kernel {@linkplain #supports supports} A · B as a whole and is predicted to be faster than
-     * cuBLAS. With {@link Fp32Emulation#TF32}, that needs an operand that is not stored along the sum: for others there
-     * is {@link Tf32Gemm}.
+     * Returns whether the kernel supports these layouts together and is predicted to be faster than cuBLAS. With
+     * {@link Fp32Emulation#TF32} one operand must not be contiguous along the sum; if both are, there is
+     * {@link Tf32Gemm}.
      */
     public boolean isFaster(
             long[] shapeOfA, long[] stridesOfA, long[] shapeOfB, long[] stridesOfB, int multiprocessors) {
@@ -194,9 +194,10 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
      * Multiplies two matrices; on the CPU, by PyTorch's matrix multiplication in fp32.
      *
      * @param inputs A [M, K] and B [K, N], fp32; the kernel {@link #supports} both and the result. With
-     *     {@link Fp32Emulation#TF32} at most one of them is stored along the sum. Unless both are, K is a multiple of 8
-     * @return the product [M, N], contiguous
-     * @throws IllegalArgumentException if K or the layouts on a GPU are others
+     *     {@link Fp32Emulation#TF32} at most one of them is contiguous along the sum. Unless both are, K is a multiple
+     *     of 8
+     * @return the result [M, N], contiguous
+     * @throws IllegalArgumentException on a GPU, if the kernel does not support K or these layouts together
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {
@@ -212,7 +213,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
         }
     }
 
-    /** Multiplies like {@link #compute} on a GPU, in tiles with so many columns. */
+    /** Multiplies like {@link #compute} on a GPU, in tiles with this number of columns. */
     Tensor onGpu(int tileColumns, Tensor a, Tensor b) {
         return onGpu(arrange(a, b), tileColumns, a, b);
     }

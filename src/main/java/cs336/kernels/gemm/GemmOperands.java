@@ -5,9 +5,8 @@ import cs336.torch.DType;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Requirements of the kernels, which access contiguous elements in pieces of 16 bytes, on operands and on the GPU, and
- * the layout of shared memory of those for Hopper: a ring of stages, from an aligned address on, each with the bytes of
- * its operands and two barriers.
+ * Requirements of the kernels on their operands, which they access in pieces of 16 bytes, and the layout of their
+ * shared memory: a ring of stages from an aligned address on. Each stage has its operands and two barriers.
  */
 final class GemmOperands {
     private static final int SWIZZLE_ALIGNMENT = 1024; // of buffers that TMA swizzles
@@ -44,7 +43,7 @@ final class GemmOperands {
         return shape.length == 2 && strides[1] == 1 && areLinesAligned(type, shape, strides, offset);
     }
 
-    /** Returns the number of stages of so many bytes of operands in shared memory, at most 6. */
+    /** Returns the number of stages in shared memory, at most 6, if each has this many bytes of operands. */
     static int stages(int operandBytes) {
         return Math.min(MOST_STAGES, (Gpu.HOPPER_SHARED_BYTES - SWIZZLE_ALIGNMENT) / (operandBytes + BARRIER_BYTES));
     }

@@ -4,8 +4,8 @@ import cs336.kernels.runtime.GridDim;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The matrix multiplications X · Wᵢᵀ of linear layers with a common input. The kernels for it run in clusters of two
- * blocks, each of which computes one tile of the result at a time.
+ * The matrix multiplications X · Wᵢᵀ of linear layers with a common input. In the kernels of this package, a cluster of
+ * two blocks computes one tile of the result at a time, and each block half of its rows.
  *
  * @param rows rows of X
  * @param columns rows of each Wᵢ
@@ -22,7 +22,7 @@ public record LinearProblem(long rows, long columns, long depth, int weights) {
         return new LinearProblem(x.size(0), weights[0].size(0), x.size(1), weights.length);
     }
 
-    /** Returns the number of columns of the result, in which the products are next to each other. */
+    /** Returns the number of columns of the result, in which the results are side by side. */
     long allColumns() {
         return columns * weights;
     }

@@ -38,13 +38,13 @@ public record MixedGemm() implements JavaOperator {
             (TILE_COLUMNS * Float.BYTES + BLOCK_ROWS * DType.BFLOAT16.bytes()) * STAGE_DEPTH; // of a stage
     public static final int SHARED_BYTES = GemmOperands.sharedBytes(OPERAND_BYTES);
 
-    // Clock cycles on an H200 at 1.7 GHz. For 512 and 2,048 rows of the models' matrices, the first two predict the
-    // kernel's time within 10 %, the others the time of casts and cuBLAS, which use the whole GPU, within 15 %.
+    // Clock cycles on an H200 at 1.7 GHz, for 512 and 2,048 rows of the models' matrices. STAGE_CYCLES and TILE_CYCLES
+    // predict the kernel's time within 10 %. The others predict the time of casts and cuBLAS within 15 %.
     private static final double STAGE_CYCLES = 1400; // 1,280 by the accesses to shared memory
     private static final double TILE_CYCLES = 6000;
     private static final double CAST_CYCLES = 2.49e-3; // per element of a weight: 6 bytes at 4.1 TB/s
     private static final double MULTIPLY_CYCLES = 5.67e-6; // per multiply-add by cuBLAS, at 600 TFLOP/s
-    private static final double LAUNCH_CYCLES = 5000; // by which casts and cuBLAS take longer
+    private static final double LAUNCH_CYCLES = 5000; // additional launches of casts and cuBLAS
     private static final int H200_MULTIPROCESSORS = 132;
 
     /** The largest ratio of the predicted times at which the kernel is used. */
@@ -106,7 +106,7 @@ public record MixedGemm() implements JavaOperator {
      *
      * @param inputs X [M, K], bf16 or fp16, and up to {@value LinearProblem#MOST_WEIGHTS} Wᵢ [N, K], fp32; the kernel
      *     {@link #supports} X and {@linkplain #supportsWeight each Wᵢ}. For several Wᵢ, N is a multiple of 128
-     * @return the products next to each other, [M, N · weights], contiguous, of X's dtype
+     * @return the results side by side, [M, N · weights], contiguous, of X's dtype
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {

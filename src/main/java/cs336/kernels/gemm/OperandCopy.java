@@ -11,7 +11,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
 
-/** Copies of a matrix as the second operand of {@link Fp32Gemm}, by {@code kernels/operand_copy.cu}. */
+/** Copies of a matrix as operand Q of {@code kernels/gemm_fp32.cu}, by {@code kernels/operand_copy.cu}. */
 public final class OperandCopy {
     public static final String FILE = "operand_copy.cu";
     public static final String KERNEL = "operand_copy";

@@ -23,9 +23,9 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The TF32 matrix multiplication X · [W₁; W₂; W₃]ᵀ of the forward pass of one to three linear layers with a common
- * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs; or silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), as in SwiGLU, without storing
- * the two factors. Operands are rounded to TF32 (11 significant bits), as cuBLAS rounds them. Results are bitwise
- * reproducible.
+ * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs; or SwiGLU, silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), where W₂ is the model's
+ * w3, without storing the two factors. Operands are rounded to TF32 (11 significant bits), as cuBLAS rounds them.
+ * Results are bitwise reproducible.
  *
  * @param isSwiGlu whether the kernel computes SwiGLU
  */
@@ -48,7 +48,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
      */
     private static final double LEAST_FILLED = 0.7;
 
-    /** With more rows, cuBLAS was faster for several tiles per cluster of less depth than {@link #LEAST_DEPTH}. */
+    /** With more rows and several tiles per cluster, the kernel is faster than cuBLAS from {@link #LEAST_DEPTH} on. */
     private static final int FEW_ROWS = 512;
 
     private static final int LEAST_DEPTH = 1600;
@@ -62,9 +62,10 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     private record Tf32GemmKey(boolean isSwiGlu, int tileColumns, Device device) {}
 
     /**
-     * Returns whether the kernel is faster than cuBLAS, and with several weights also than one call for each of them.
-     * Measurements on an H200 with 512 and 2,048 rows decide the first, predicted times the second. The kernel for
-     * SwiGLU may be up to 10 % slower than cuBLAS for large matrices of little depth: it saves more memory traffic.
+     * Returns whether the kernel is faster than cuBLAS, by measurements on an H200 with 512 and 2,048 rows. With
+     * several weights it must also be predicted to be as fast as separate calls of this kernel, if those are faster
+     * than cuBLAS. For SwiGLU it may be up to 10 % slower than cuBLAS, because it saves more by not storing the
+     * factors.
      */
     public boolean isFaster(LinearProblem problem, int multiprocessors) {
         if (problem.isEmpty()) {
@@ -156,7 +157,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
      * @param inputs X [M, K] and up to {@value LinearProblem#MOST_WEIGHTS} Wᵢ [N, K], fp32; the kernel
      *     {@link #supports} all of them and a result [M, N]. For SwiGLU there are two Wᵢ; otherwise, for several Wᵢ, N
      *     is a multiple of one of {@link #TILE_COLUMNS}
-     * @return the products next to each other, [M, N · weights], or that of SwiGLU [M, N], contiguous
+     * @return the results side by side, [M, N · weights], or that of SwiGLU [M, N], contiguous
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {
@@ -178,7 +179,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
         }
     }
 
-    /** Multiplies like {@link #compute} on a GPU, in tiles with so many columns. */
+    /** Multiplies like {@link #compute} on a GPU, in tiles with this number of columns. */
     Tensor onGpu(int tileColumns, Tensor x, Tensor... weights) {
         Gpu gpu = Gpu.of(x);
         LinearProblem problem = LinearProblem.of(x, weights);

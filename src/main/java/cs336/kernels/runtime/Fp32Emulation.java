@@ -2,13 +2,13 @@ package cs336.kernels.runtime;
 
 import cs336.torch.Torch;
 
-/** The emulation of fp32 matrix multiplications, which tensor cores do not offer. */
+/** How tensor cores, which have no fp32, multiply matrices of fp32 numbers. */
 public enum Fp32Emulation {
     /** Operands rounded to TF32, 11 significant bits. */
     TF32(1),
     /**
      * Operands split into sums of two TF32 numbers, with three TF32 multiplications: as accurate as fp32 for operands
-     * between 1e-34 and 3.4e38. Smaller ones lose accuracy; larger and infinite ones give NaN.
+     * from 1e-34 to 3.4e38. Smaller ones lose accuracy. Those that TF32 rounds to infinity can give NaN.
      */
     TF32_X3(3);
 
