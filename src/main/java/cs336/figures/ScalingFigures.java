@@ -69,7 +69,7 @@ public final class ScalingFigures {
                                 + " more devices do not bring large batches below 95 GB");
     }
 
-    /** Plots the smallest compute-bound batch on 64 chips by the width of tensor parallelism. */
+    /** Plots the smallest compute-bound batch on 64 devices by the width of tensor parallelism. */
     public static Figure batch() {
         int chips = (int) CommunicationAccounting.mesh().chips();
         double[] widths = {1, 2, 4, 8, 16};
@@ -93,15 +93,15 @@ public final class ScalingFigures {
         series.put("sequential communication", sequential);
         series.put("overlapping communication", concurrent);
         return Charts.line(Charts.table(widths, series))
-                .x("x", "tensor-parallel chips Y (X = 64 / Y)")
-                .y("y", "tokens per chip")
+                .x("x", "tensor-parallel devices Y (X = 64 / Y)")
+                .y("y", "tokens per device")
                 .by("series")
                 .log2X()
                 .logY()
                 .size(640, 340)
                 .figure(
                         "accounting-batch",
-                        "The smallest compute-bound batch of the XXL model on 64 chips, in tokens per chip, over the width of"
+                        "The smallest compute-bound batch of the XXL model on 64 devices, in tokens per device, over the width of"
                                 + " tensor parallelism: it halves with each doubling if both communications overlap; if"
                                 + " they are sequential, the minimum is at 8");
     }
