@@ -40,9 +40,8 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     private static final int STAGE_DEPTH = 32;
 
     // Units of 0.52 ns with three multiplications and 0.67 ns with one, fitted to the matrix multiplications of the
-    // five
-    // models with 512 and 2,048 tokens on H100 GPUs. The relative errors of the predicted times have a standard
-    // deviation of 8 % and 9 %.
+    // five models with 512 and 2,048 tokens on H100 GPUs. The relative errors of the predicted times have standard
+    // deviations of 8 % and 9 %.
     private static final double TILE_CYCLES = 6000; // beyond multiplying: the first stages arrive, results are stored
     private static final double COPY_CYCLES = 3000;
     private static final double CYCLES_PER_COPIED_BYTE = 4.5e-4;
@@ -76,8 +75,8 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
         static Arrangement of(long[] shapeOfA, long[] stridesOfA, long[] shapeOfB, long[] stridesOfB) {
             boolean aAlong = stridesOfA[1] == 1;
             boolean bAlong = stridesOfB[0] == 1;
-            boolean pIsA =
-                    aAlong == bAlong ? shapeOfA[0] >= shapeOfB[1] : bAlong; // Q is stored along the sum, or smaller
+            // Q is the operand that is contiguous along the sum or, if both or none are, the smaller one.
+            boolean pIsA = aAlong == bAlong ? shapeOfA[0] >= shapeOfB[1] : bAlong;
             long depth = shapeOfA[1];
             return pIsA
                     ? new Arrangement(shapeOfA[0], shapeOfB[1], depth, true, aAlong, bAlong)
