@@ -1,5 +1,11 @@
 package cs336.kernels.gemm;
 
+import static cs336.kernels.gemm.GemmTensors.GPU;
+import static cs336.kernels.gemm.GemmTensors.error;
+import static cs336.kernels.gemm.GemmTensors.fillWithNaN;
+import static cs336.kernels.gemm.GemmTensors.random;
+import static cs336.kernels.gemm.GemmTensors.rounded;
+import static cs336.kernels.gemm.GemmTensors.wide;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -9,7 +15,6 @@ import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.Gpu;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
-import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
@@ -28,7 +33,6 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** Compares with fp64: three products with the operands, one also with operands that are rounded to TF32. */
 @Tag("gpu")
 class Fp32GemmGpuTest extends ScopedTest {
-    private static final Device GPU = Device.cuda(0);
     private static final double LARGEST_ERROR = 3e-6; // of an element, over the largest element
     private static final double TIES_ERROR = 1.5e-5; // TMA rounds ties, one element in 8,192, to even
     private static final double TRUNCATION_ERROR =
@@ -46,34 +50,13 @@ class Fp32GemmGpuTest extends ScopedTest {
         Torch.allowTf32(false);
     }
 
-    private static Tensor random(long rows, long columns) {
-        return torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32));
-    }
-
     private static Tensor matrix(boolean byRows, long rows, long columns) {
         return byRows ? random(rows, columns) : random(columns, rows).t();
     }
 
-    private static Tensor wide(Tensor x) {
-        return x.to(DType.FLOAT64.scalarType());
-    }
-
-    /** Rounds to 11 significant bits, ties away from zero. */
-    private static Tensor rounded(Tensor x) {
-        Tensor bits = x.contiguous().view(torch.ScalarType.Int);
-        return wide(
-                bits.add(new Scalar(1 << 12)).__and__(new Scalar(-(1 << 13))).view(torch.ScalarType.Float));
-    }
-
-    /** Multiplies into memory that was full of NaN, so that elements that are not written show. */
     private static Tensor multiply(Fp32Gemm gemm, Tensor a, Tensor b) {
-        fillWithNaN(a, b);
+        fillWithNaN(DType.FLOAT32, a.size(0), b.size(1));
         return gemm.compute(a, b)[0];
-    }
-
-    private static void fillWithNaN(Tensor a, Tensor b) {
-        torch.full(new long[] {a.size(0), b.size(1)}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
-                .close();
     }
 
     private static void requireExact(Fp32Gemm gemm, Tensor a, Tensor b) {
@@ -92,8 +75,7 @@ class Fp32GemmGpuTest extends ScopedTest {
             assertTrue(norm < errorOfThree(a.size(1)) && largest < LARGEST_ERROR, text);
         } else {
             Tensor ofRounded = rounded(a).mm(rounded(b));
-            double sum = wide(product).sub(ofRounded).norm().item_double()
-                    / ofRounded.norm().item_double();
+            double sum = error(wide(product), ofRounded);
             assertTrue(sum < TIES_ERROR + TRUNCATION_ERROR * a.size(1), text + ", of sums " + sum);
             assertTrue(norm < ROUNDING_ERROR || exact.numel() < MANY, text);
         }
@@ -160,7 +142,7 @@ class Fp32GemmGpuTest extends ScopedTest {
                     Tensor a = matrix(aByRows, rows, depth);
                     Tensor b = matrix(bByRows, depth, columns);
                     List<Integer> tiles = gemm.tileColumns();
-                    fillWithNaN(a, b);
+                    fillWithNaN(DType.FLOAT32, a.size(0), b.size(1));
                     requireExact(gemm, gemm.onGpu(tiles.get(i % tiles.size()), a, b), a, b);
                 }
             }

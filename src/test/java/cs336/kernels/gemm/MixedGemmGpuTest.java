@@ -1,12 +1,15 @@
 package cs336.kernels.gemm;
 
+import static cs336.kernels.gemm.GemmTensors.GPU;
+import static cs336.kernels.gemm.GemmTensors.error;
+import static cs336.kernels.gemm.GemmTensors.fillWithNaN;
+import static cs336.kernels.gemm.GemmTensors.wide;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import cs336.kernels.runtime.Gpu;
 import cs336.torch.DType;
-import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
@@ -23,7 +26,6 @@ import org.junit.jupiter.api.Test;
 /** Compares with fp64: the operands, rounded to 16 bits, and the result have the only errors. */
 @Tag("gpu")
 class MixedGemmGpuTest extends ScopedTest {
-    private static final Device GPU = Device.cuda(0);
     private static final double SUM_ERROR = 3e-5; // norm of the error over the norm, beyond the rounding of the result
     private static final int RUNS = 40;
 
@@ -34,19 +36,12 @@ class MixedGemmGpuTest extends ScopedTest {
     }
 
     private static Tensor random(DType type, long rows, long columns) {
-        return torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32))
-                .to(type.scalarType());
+        return GemmTensors.random(rows, columns).to(type.scalarType());
     }
 
-    private static Tensor wide(Tensor x) {
-        return x.to(DType.FLOAT64.scalarType());
-    }
-
-    /** Multiplies into memory that was full of NaN, so that elements that are not written show. */
     private static Tensor multiply(Tensor x, Tensor... weights) {
         long columns = weights[0].size(0) * weights.length;
-        torch.full(new long[] {x.size(0), columns}, new Scalar(Double.NaN), GPU.options(DType.of(x)))
-                .close();
+        fillWithNaN(DType.of(x), x.size(0), columns);
         return new MixedGemm()
                 .compute(Stream.concat(Stream.of(x), Arrays.stream(weights)).toArray(Tensor[]::new))[0];
     }
@@ -64,10 +59,6 @@ class MixedGemmGpuTest extends ScopedTest {
                     + columns + ": error " + error + ", at best " + best;
             assertTrue(error < Math.hypot(best, SUM_ERROR) * 1.001, text);
         }
-    }
-
-    private static double error(Tensor found, Tensor exact) {
-        return found.sub(exact).norm().item_double() / exact.norm().item_double();
     }
 
     @Test

@@ -1,5 +1,11 @@
 package cs336.kernels.gemm;
 
+import static cs336.kernels.gemm.GemmTensors.GPU;
+import static cs336.kernels.gemm.GemmTensors.error;
+import static cs336.kernels.gemm.GemmTensors.fillWithNaN;
+import static cs336.kernels.gemm.GemmTensors.random;
+import static cs336.kernels.gemm.GemmTensors.rounded;
+import static cs336.kernels.gemm.GemmTensors.wide;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -7,7 +13,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import cs336.kernels.runtime.Gpu;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
-import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
@@ -23,7 +28,6 @@ import org.junit.jupiter.api.Test;
 /** Compares with fp64, with operands that were rounded to TF32 before and with the original ones. */
 @Tag("gpu")
 class Tf32GemmGpuTest extends ScopedTest {
-    private static final Device GPU = Device.cuda(0);
     private static final double SUM_ERROR = 3e-5; // tensor cores truncate sums; norm of the error over the norm
     private static final double ROUNDING_ERROR = 3.2e-4; // of the operands, 2^-11 / sqrt(3) · sqrt(2) with a margin
     private static final int RUNS = 60;
@@ -34,26 +38,9 @@ class Tf32GemmGpuTest extends ScopedTest {
         Torch.seed(System.nanoTime());
     }
 
-    private static Tensor random(long rows, long columns) {
-        return torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32));
-    }
-
-    private static Tensor wide(Tensor x) {
-        return x.to(DType.FLOAT64.scalarType());
-    }
-
-    /** Rounds to 11 significant bits, ties away from zero. */
-    private static Tensor rounded(Tensor x) {
-        Tensor bits = x.contiguous().view(torch.ScalarType.Int);
-        return wide(
-                bits.add(new Scalar(1 << 12)).__and__(new Scalar(-(1 << 13))).view(torch.ScalarType.Float));
-    }
-
-    /** Multiplies into memory that was full of NaN, so that elements that are not written show. */
     private static Tensor multiply(int tileColumns, Tensor x, Tensor... weights) {
         long columns = weights[0].size(0) * weights.length;
-        torch.full(new long[] {x.size(0), columns}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
-                .close();
+        fillWithNaN(DType.FLOAT32, x.size(0), columns);
         return new Tf32Gemm(false).onGpu(tileColumns, x, weights);
     }
 
@@ -68,10 +55,6 @@ class Tf32GemmGpuTest extends ScopedTest {
                     + columns + " with tiles of " + tileColumns + ": errors " + sum + ", " + all;
             assertTrue(sum < SUM_ERROR && all < ROUNDING_ERROR, text);
         }
-    }
-
-    private static double error(Tensor found, Tensor exact) {
-        return found.sub(exact).norm().item_double() / exact.norm().item_double();
     }
 
     @Test
@@ -129,8 +112,7 @@ class Tf32GemmGpuTest extends ScopedTest {
                     Tensor x = random(rows, depth);
                     Tensor gate = random(columns, depth).mul(new Scalar(4 / Math.sqrt(depth)));
                     Tensor up = random(columns, depth);
-                    torch.full(new long[] {rows, columns}, new Scalar(Double.NaN), GPU.options(DType.FLOAT32))
-                            .close();
+                    fillWithNaN(DType.FLOAT32, rows, columns);
                     Tensor product = new Tf32Gemm(true).onGpu(tileColumns, x, gate, up);
                     Tensor exact = torch.silu(rounded(x).mm(rounded(gate).t()))
                             .mul(rounded(x).mm(rounded(up).t()));
