@@ -1,5 +1,5 @@
-// A ring of stages in shared memory and the order of tiles, for matrix multiplications with TMA and wgmma. One thread of each block, in a third
-// warpgroup, loads stages with TMA; two warpgroups multiply.
+// A ring of stages in shared memory and the order of tiles, for matrix multiplications with TMA and wgmma. One thread of each
+// block, in a third warpgroup, loads stages with TMA; two warpgroups multiply.
 
 #pragma once
 
@@ -64,4 +64,14 @@ template <int BlockRows, int Columns> struct TilePosition {
         row = ((band * BAND + inBand % height) * CLUSTER + rank) * BlockRows;
         column = inBand / height * Columns;
     }
+};
+
+// The work of a block: its cluster computes tiles firstTile, firstTile + clusters, … below `tiles`, each with `stages` stages.
+template <int BlockRows, int Columns, int Depth> struct BlockWork {
+    int rank, firstTile, clusters, tileRows, tileColumns, tiles, stages;
+
+    __device__ __forceinline__ BlockWork(int rows, int columns, int depth)
+        : rank(blockIdx.x % CLUSTER), firstTile(blockIdx.x / CLUSTER), clusters(gridDim.x / CLUSTER),
+          tileRows((rows + CLUSTER * BlockRows - 1) / (CLUSTER * BlockRows)), tileColumns((columns + Columns - 1) / Columns),
+          tiles(tileRows * tileColumns), stages((depth + Depth - 1) / Depth) {}
 };

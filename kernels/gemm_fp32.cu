@@ -154,9 +154,8 @@ gemm_fp32(const __grid_constant__ TensorMap p, const __grid_constant__ TensorMap
           float *d, int rows, int columns, int depth, int transposed) {
     extern __shared__ char dynamicShared[];
     Stages ring(dynamicShared);
-    int rank = blockIdx.x % CLUSTER, firstTile = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
-    int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS), tileColumns = (columns + COLUMNS - 1) / COLUMNS;
-    int tiles = tileRows * tileColumns, stages = (depth + DEPTH - 1) / DEPTH;
+    auto [rank, firstTile, clusters, tileRows, tileColumns, tiles, stages] =
+        BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
     clusterSync();
 

@@ -80,9 +80,8 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
            int depth) {
     extern __shared__ char dynamicShared[];
     Stages ring(dynamicShared);
-    int rank = blockIdx.x % CLUSTER, firstTile = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
-    int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS);
-    int tiles = tileRows * ((columns + COLUMNS - 1) / COLUMNS), stages = (depth + DEPTH - 1) / DEPTH;
+    auto [rank, firstTile, clusters, tileRows, tileColumns, tiles, stages] =
+        BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
     clusterSync();
 

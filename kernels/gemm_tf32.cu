@@ -72,9 +72,8 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
           const __grid_constant__ TensorMap b2, float *c, int rows, int columns, int columnsOfB, int depth) {
     extern __shared__ char dynamicShared[];
     Stages ring(dynamicShared);
-    int rank = blockIdx.x % CLUSTER, firstTile = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
-    int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS), tileColumns = (columns + COLUMNS - 1) / COLUMNS;
-    int tiles = tileRows * tileColumns, stages = (depth + DEPTH - 1) / DEPTH;
+    auto [rank, firstTile, clusters, tileRows, tileColumns, tiles, stages] =
+        BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
     clusterSync();
 

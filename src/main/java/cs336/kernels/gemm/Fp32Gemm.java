@@ -61,7 +61,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<Fp32GemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-    private record Fp32GemmKey(Fp32Emulation emulation, boolean pAlong, int tileColumns, Device device) {}
+    private record Fp32GemmKey(Fp32Gemm gemm, boolean pAlong, int tileColumns, Device device) {}
 
     /**
      * The multiplication D = P · Qᵀ that computes A · B or its transpose. P has {@code rows} rows, Q has
@@ -237,7 +237,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
         boolean isCopied = isSplit() || !arranged.qAlong;
         Tensor[] parts =
                 isCopied ? OperandCopy.of(arranged.qAlong ? q : q.t(), !arranged.qAlong, parts()) : new Tensor[] {q};
-        KERNELS.computeIfAbsent(new Fp32GemmKey(emulation, arranged.pAlong, tileColumns, gpu.device()), Fp32Gemm::load)
+        KERNELS.computeIfAbsent(new Fp32GemmKey(this, arranged.pAlong, tileColumns, gpu.device()), Fp32Gemm::load)
                 .launch(
                         arranged.problem().grid(TILE_ROWS, tileColumns, gpu.multiprocessors()),
                         new BlockDim(THREADS),
@@ -254,8 +254,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     }
 
     private static Kernel load(Fp32GemmKey key) {
-        var gemm = new Fp32Gemm(key.emulation);
-        return KernelModule.load(SOURCE, gemm.defines(key.pAlong, key.tileColumns), key.device)
+        return KernelModule.load(SOURCE, key.gemm.defines(key.pAlong, key.tileColumns), key.device)
                 .kernel(KERNEL);
     }
 

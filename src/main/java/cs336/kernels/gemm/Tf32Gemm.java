@@ -59,7 +59,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<Tf32GemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-    private record Tf32GemmKey(boolean isSwiGlu, int tileColumns, Device device) {}
+    private record Tf32GemmKey(Tf32Gemm gemm, int tileColumns, Device device) {}
 
     /**
      * Returns whether the kernel is faster than cuBLAS, by measurements on an H200 with 512 and 2,048 rows. With
@@ -188,7 +188,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
         TensorMap[] maps = Arrays.stream(weights)
                 .map(weight -> map(weight, tileColumns / LinearProblem.CLUSTER))
                 .toArray(TensorMap[]::new);
-        KERNELS.computeIfAbsent(new Tf32GemmKey(isSwiGlu, tileColumns, gpu.device()), Tf32Gemm::load)
+        KERNELS.computeIfAbsent(new Tf32GemmKey(this, tileColumns, gpu.device()), Tf32Gemm::load)
                 .launch(
                         problem.grid(TILE_ROWS, tileColumns, gpu.multiprocessors()),
                         new BlockDim(THREADS),
@@ -206,7 +206,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     }
 
     private static Kernel load(Tf32GemmKey key) {
-        return KernelModule.load(SOURCE, new Tf32Gemm(key.isSwiGlu).defines(key.tileColumns), key.device)
+        return KernelModule.load(SOURCE, key.gemm.defines(key.tileColumns), key.device)
                 .kernel(KERNEL);
     }
 

@@ -2,7 +2,7 @@ package cs336.kernels.runtime;
 
 import cs336.torch.Torch;
 
-/** How tensor cores, which have no fp32, multiply matrices of fp32 numbers. */
+/** The emulation of fp32 matrix multiplications on tensor cores, which have no fp32. */
 public enum Fp32Emulation {
     /** Operands rounded to TF32, 11 significant bits. */
     TF32(1),
