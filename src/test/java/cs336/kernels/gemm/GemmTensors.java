@@ -12,15 +12,29 @@ final class GemmTensors {
 
     private GemmTensors() {}
 
+    /** Returns random numbers, none of which lies in the middle between two TF32 numbers; see {@link #rounded}. */
     static Tensor random(long rows, long columns) {
-        return torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32));
+        Tensor x = torch.randn(new long[] {rows, columns}, GPU.options(DType.FLOAT32));
+        x.view(torch.ScalarType.Int).bitwise_or_(new Scalar(1));
+        return x;
+    }
+
+    /** Returns a random matrix whose address is not a multiple of 16 bytes. */
+    static Tensor unaligned(long rows, long columns) {
+        return random(1, 1 + rows * columns)
+                .flatten()
+                .narrow(0, 1, rows * columns)
+                .view(rows, columns);
     }
 
     static Tensor wide(Tensor x) {
         return x.to(DType.FLOAT64.scalarType());
     }
 
-    /** Rounds to TF32, 11 significant bits, ties away from zero, in double precision. */
+    /**
+     * Rounds to TF32, 11 significant bits, ties away from zero, in double precision. Operands that a kernel loads with
+     * TMA are rounded with ties to even, so results may only be compared for operands without ties.
+     */
     static Tensor rounded(Tensor x) {
         Tensor bits = x.contiguous().view(torch.ScalarType.Int);
         return wide(

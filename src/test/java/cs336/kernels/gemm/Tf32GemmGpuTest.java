@@ -128,8 +128,7 @@ class Tf32GemmGpuTest extends ScopedTest {
     @Test
     void gapsBetweenRowsAndUnalignedAddressesAreAllowed() {
         requireExact(96, random(200, 512).narrow(1, 64, 256), random(300, 512).narrow(1, 4, 256));
-        Tensor memory = torch.randn(new long[] {1 + 256 * 256}, GPU.options(DType.FLOAT32));
-        Tensor unaligned = memory.narrow(0, 1, 256 * 256).view(256, 256);
+        Tensor unaligned = GemmTensors.unaligned(256, 256);
         Tensor product = new Tf32Gemm(false).compute(unaligned, unaligned)[0];
         Tensor exact = wide(unaligned).mm(wide(unaligned).t());
         assertTrue(error(wide(product), exact) < ROUNDING_ERROR);
