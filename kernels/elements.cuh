@@ -79,6 +79,28 @@ template <typename T, int N> struct Elements {
         return e;
     }
 
+    // The first and the last load of an element that a block reads twice, of tensors larger than L2. L2 keeps lines of loadKept
+    // longer than those that the kernel writes, until loadLast makes them the first to be evicted.
+    static __device__ __forceinline__ Elements loadKept(const T *at) {
+        if constexpr (BYTES != 16) return load(at);
+        Elements e;
+        asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
+                     "ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+                     : "=r"(e.word[0]), "=r"(e.word[1]), "=r"(e.word[2]), "=r"(e.word[3])
+                     : "l"(at));
+        return e;
+    }
+
+    static __device__ __forceinline__ Elements loadLast(const T *at) {
+        if constexpr (BYTES != 16) return load(at);
+        Elements e;
+        asm volatile("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+                     "ld.global.L1::evict_first.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+                     : "=r"(e.word[0]), "=r"(e.word[1]), "=r"(e.word[2]), "=r"(e.word[3])
+                     : "l"(at));
+        return e;
+    }
+
     // Copies from global to shared memory asynchronously; cp.async.wait_group waits for it.
     static __device__ __forceinline__ void copyAsync(void *shared, const T *at) {
         unsigned to = (unsigned)__cvta_generic_to_shared(shared);

@@ -17,6 +17,7 @@
 //   SM_BLOCKS        blocks that must fit on a multiprocessor concurrently
 //   STAGES           rows per slot buffered in shared memory: one in use, the others in flight; 1: load directly to registers
 //   KEEP_WEIGHT      1: the weight stays in registers; 0: it is loaded for each row, from L1
+//   RELOAD           1: the forward pass loads a row again for its results, so that L2 can evict it then; 0: it stays in registers
 
 #include "elements.cuh"
 #include "row_sum.cuh"
@@ -42,11 +43,13 @@ __device__ __forceinline__ bool inRow(int column) { return EVEN || column < H; }
 template <typename E> struct Slice {
     Elements<E, N> piece[PIECES];
 
-    __device__ __forceinline__ void load(const E *row, int thread) {
+    template <bool KEPT = false> __device__ __forceinline__ void load(const E *row, int thread) {
 #pragma unroll
         for (int p = 0; p < PIECES; p++) {
             int column = columnOf(p, thread);
-            piece[p] = inRow(column) ? Elements<E, N>::load(row + column) : Elements<E, N>::zero();
+            piece[p] = !inRow(column) ? Elements<E, N>::zero()
+                       : KEPT         ? Elements<E, N>::loadKept(row + column)
+                                      : Elements<E, N>::load(row + column);
         }
     }
 
@@ -130,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         if (STAGES > 1) {
             incoming.next(xs);
         } else {
-            xs[0].load(x + row * H, thread);
+            xs[0].load<RELOAD>(x + row * H, thread);
         }
 
         float squares = 0;
@@ -138,13 +141,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
         for (int p = 0; p < PIECES; p++)
 #pragma unroll
             for (int i = 0; i < N; i++) squares += xs[0].piece[p][i] * xs[0].piece[p][i];
-        xs[0].keepPacked();
+        if (!RELOAD) xs[0].keepPacked();
         float r = reciprocalRoot(sum({squares}).value[0], eps);
 
 #pragma unroll
         for (int p = 0; p < PIECES; p++) {
             int column = columnOf(p, thread);
             if (!inRow(column)) continue;
+            if (RELOAD) xs[0].piece[p] = X::loadLast(x + row * H + column);
             Weight wp = KEEP_WEIGHT ? w.piece[p] : Weight::load(weight + column);
             float out[N];
 #pragma unroll

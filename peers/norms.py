@@ -1,7 +1,7 @@
 """The PyTorch counterpart of `cs336 norms`: the same measurements from Python on the same GPU.
 
 usage: python3 peers/norms.py CSV [--rows 50000] [--hidden 1024,2048,4096,8192] [--dtype fp32,bf16] [--passes 1000]
-           [--synchronize group,each]
+           [--implementation torch-compile,…] [--synchronize group,each]
 
 CSV is the file that `cs336 norms` wrote. Rows are added to it under the implementations `pytorch-layernorm`,
 `pytorch-rms_norm`, `pytorch-eager` (RMSNorm in plain operations) and `torch-compile` (the same, compiled); rows of the same

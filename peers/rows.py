@@ -116,11 +116,15 @@ def main(implementations, parameters, tensors):
     parser.add_argument("--hidden", default="1024,2048,4096,8192")
     parser.add_argument("--dtype", default="fp32,bf16")
     parser.add_argument("--passes", type=int, default=1000)
+    parser.add_argument("--implementation", help="names with commas between them; all by default")
     parser.add_argument("--synchronize", default="group", help="group, each, or both with a comma between them")
     args = parser.parse_args()
     protocols = args.synchronize.split(",")
     if not set(protocols) <= set(PROTOCOLS):
         parser.error(f"--synchronize must be a list of {', '.join(PROTOCOLS)}, not {args.synchronize}")
+    names = args.implementation.split(",") if args.implementation else list(implementations(1))
+    if not set(names) <= set(implementations(1)):
+        parser.error(f"--implementation must be a list of {', '.join(implementations(1))}, not {args.implementation}")
     require_clean(args)
 
     torch.manual_seed(0)
@@ -137,5 +141,6 @@ def main(implementations, parameters, tensors):
                     "synchronize": protocol,
                 }
                 options = {"device": "cuda", "dtype": DTYPES[dtype], "requires_grad": True}
-                measure(setting, implementations(width), parameters(width, options), tensors, args.csv, origin)
+                chosen = {name: implementations(width)[name] for name in names}
+                measure(setting, chosen, parameters(width, options), tensors, args.csv, origin)
                 torch.cuda.empty_cache()

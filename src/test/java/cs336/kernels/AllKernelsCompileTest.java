@@ -162,7 +162,8 @@ class AllKernelsCompileTest {
         int[] widths = {1, 50, 768, 1000, 1024, 1600, 2048, 2560, 4096, 4097, 8192, 16384, 65536};
         for (int width : widths) {
             for (RowLayout layout : layouts(width)) {
-                for (RmsNormTile tile : List.of(RmsNormTile.forward(layout), RmsNormTile.backward(layout))) {
+                for (RmsNormTile tile : List.of(
+                        RmsNormTile.forward(layout), RmsNormTile.streaming(layout), RmsNormTile.backward(layout))) {
                     variants.add(new KernelVariant(
                             "rmsnorm.cu",
                             tile.pass().kernel(),

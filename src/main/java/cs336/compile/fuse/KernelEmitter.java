@@ -23,9 +23,10 @@ import java.util.stream.Stream;
  *
  * <p>A group without reductions is one row: each thread computes VEC consecutive elements. In a group with reductions
  * over columns, THREADS threads compute a row and hold their elements of each loaded tensor in registers, so that every
- * tensor is read once. Expressions that several passes over the row need are recomputed in each pass. For sums over
- * rows, each block stores the sums of its rows, and a second kernel adds the sums of all blocks. {@link KernelLoads}
- * determines the addresses, {@link MemberExpressions} the arithmetic.
+ * tensor is read once; in some {@linkplain KernelTile#reload tiles} the last pass reads a row again. Expressions that
+ * several passes over the row need are recomputed in each pass. For sums over rows, each block stores the sums of its
+ * rows, and a second kernel adds the sums of all blocks. {@link KernelLoads} determines the addresses,
+ * {@link MemberExpressions} the arithmetic.
  */
 final class KernelEmitter {
     /**
@@ -60,6 +61,7 @@ final class KernelEmitter {
     private final KernelTile tile;
     private final List<Load> prefetched = new ArrayList<>();
     private final Map<Load, String> late; // loads after the reductions, which take no registers before; their names
+    private final Map<Load, String> reloaded; // tensors that the last pass loads again
     private final int chunks;
 
     private KernelEmitter(FusionGroup group, List<ProgramValue> outputs, KernelTile chosen) {
@@ -76,6 +78,7 @@ final class KernelEmitter {
         chunks = hasRows ? (int) ((accesses + tile.rowThreads() - 1) / tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
         late = hasRows && sums.isEmpty() ? lateLoads() : Map.of();
+        reloaded = tile.reload() ? reloads() : Map.of();
     }
 
     /**
@@ -162,17 +165,22 @@ final class KernelEmitter {
     }
 
     private void emitRow() {
-        List<String> packed = loads.expressions().keySet().stream()
-                .filter(load -> !loads.isPerRow(load) && !late.containsKey(load))
-                .filter(load -> loads.isVector(load) && load.dtype() != DType.FLOAT32)
-                .map(loads.expressions()::get)
-                .toList();
+        Map<Load, String> packed = new LinkedHashMap<>(loads.expressions());
+        packed.keySet()
+                .removeIf(load -> loads.isPerRow(load)
+                        || late.containsKey(load)
+                        || !loads.isVector(load)
+                        || load.dtype() == DType.FLOAT32);
         emitLoads();
         int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
         for (int depth = 0; depth <= last; depth++) {
             emitReductions(depth);
+            if (depth == last) {
+                packed.keySet().removeAll(reloaded.keySet());
+            }
             if (depth > 0) {
-                emitChunks("    ", indent -> packed.forEach(name -> line(indent + name + "[k].keepPacked();")));
+                emitChunks(
+                        "    ", indent -> packed.values().forEach(name -> line(indent + name + "[k].keepPacked();")));
             }
             emitRowMembers(depth);
         }
@@ -348,15 +356,35 @@ final class KernelEmitter {
 
     /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
     private Map<Load, String> lateLoads() {
-        List<Operation> reductions = members(member -> member.operator() instanceof ReductionOperator);
-        Set<Load> read = Stream.concat(reductions.stream(), needed(reductions).stream())
+        Set<Load> ofReductions = loadsOf(members(member -> member.operator() instanceof ReductionOperator));
+        Map<Load, String> names = new LinkedHashMap<>(loads.expressions());
+        names.keySet().removeIf(load -> loads.isPerRow(load) || loads.isOfRow(load) || ofReductions.contains(load));
+        return names;
+    }
+
+    /** Returns the loads of whole accesses that both a reduction and the last pass over a row need. */
+    private Map<Load, String> reloads() {
+        Set<Load> ofReductions = loadsOf(members(member -> member.operator() instanceof ReductionOperator));
+        List<Operation> stored = members(member -> outputs.contains(member.output()));
+        Set<Load> ofOutputs =
+                loadsOf(stores(stored).stream().map(ElementStore::member).toList());
+        Map<Load, String> names = new LinkedHashMap<>(loads.expressions());
+        names.keySet()
+                .removeIf(load -> loads.isPerRow(load)
+                        || !loads.isOfRow(load)
+                        || !loads.isVector(load)
+                        || !ofReductions.contains(load)
+                        || !ofOutputs.contains(load));
+        return names;
+    }
+
+    /** Returns the loads of these members and of the elements that they need. */
+    private Set<Load> loadsOf(List<Operation> readers) {
+        return Stream.concat(readers.stream(), needed(readers).stream())
                 .flatMap(member -> member.reads().stream()
                         .filter(view -> group.level(view.value()) == null)
                         .map(view -> loads.of(member, view)))
                 .collect(Collectors.toSet());
-        Map<Load, String> names = new LinkedHashMap<>(loads.expressions());
-        names.keySet().removeIf(load -> loads.isPerRow(load) || loads.isOfRow(load) || read.contains(load));
-        return names;
     }
 
     /** Emits the loads of those tensors that have an element for each column. */
@@ -405,16 +433,20 @@ final class KernelEmitter {
             return name + " = " + loads.held(load) + "::fromShared(at(stage, " + prefetched.indexOf(load) + ", k));";
         }
         if (loads.isVector(load)) {
-            return name + " = Elements<" + CudaType.of(load.dtype()) + ", VEC>::load(" + loads.address(load, "column")
-                    + ");";
+            return vectorLoad(load, name, reloaded.containsKey(load) ? "loadKept" : "load");
         }
         return "EACH(i) " + name + "[i] = loadElement(" + loads.address(load, "(column + i)") + ");";
+    }
+
+    private String vectorLoad(Load load, String name, String function) {
+        return name + " = " + loads.held(load) + "::" + function + "(" + loads.address(load, "column") + ");";
     }
 
     private void emitOutputs() {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
         emitChunks("    ", indent -> {
+            reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast")));
             emitAccesses(late, indent);
             Set<Operation> elements = stores.stream().map(ElementStore::member).collect(Collectors.toSet());
             elements.addAll(

@@ -1,5 +1,6 @@
 package cs336.compile.fuse;
 
+import cs336.kernels.runtime.Gpu;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -12,8 +13,10 @@ import java.util.List;
  * @param smBlocks blocks per multiprocessor that the compiler must leave registers for, with sums over rows
  * @param prefetch whether an asynchronous copy fetches the next row to shared memory while the block computes the
  *     current one, and registers keep for all rows what does not depend on the row; only with sums over rows
+ * @param reload whether the last pass over a row loads its elements again instead of keeping them in registers, so that
+ *     both loads can tell L2 which lines to keep; only with a reduction over columns and without sums over rows
  */
-record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolean prefetch) {
+record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolean prefetch, boolean reload) {
     static final int COLUMN_THREADS = 32; // of a kernel that only sums over rows, for VEC columns each
     static final int MAX_BLOCK = 256;
     static final int SLOTS = MAX_BLOCK / COLUMN_THREADS;
@@ -24,6 +27,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static final int ROW_ELEMENTS = 16; // the same, of narrow accesses
     private static final int MAX_ROW_ELEMENTS = 32; // more need too many registers
     private static final int ROW_BLOCK_ELEMENTS = 2048; // that all threads load at once; more are not faster (RMSNorm)
+    private static final int RELOADED_ACCESSES = 2; // of each thread to each tensor that is loaded again
     private static final int MULTIPROCESSORS = 132;
     private static final int SM_THREADS = 2048;
     private static final int MAX_SM_BLOCKS = 4;
@@ -35,10 +39,10 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     /** Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}. */
     static KernelTile of(FusionGroup group, int vector) {
         if (group.isOverColumns()) {
-            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false);
+            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false, false);
         }
         if (!group.hasReduction()) {
-            return new KernelTile(MAX_BLOCK, 1, 1, 1, false);
+            return new KernelTile(MAX_BLOCK, 1, 1, 1, false, false);
         }
         int threads = WARP;
         while (threads < MAX_ROW_THREADS && elements(group, threads) > Math.max(ROW_ELEMENTS, ROW_ACCESSES * vector)) {
@@ -47,20 +51,22 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         if (!group.hasColumnSums()) {
             long accesses = group.columns() / vector;
             threads = accesses >= ROW_BLOCK ? Math.max(ROW_BLOCK, threads) : threads;
+            boolean reload = inputBytes(group) > Gpu.STREAM_BYTES;
             while (threads < MAX_ROW_THREADS
-                    && accesses >= ROW_ACCESSES * threads
-                    && threads * vector < ROW_BLOCK_ELEMENTS) {
+                    && (reload
+                            ? accesses > RELOADED_ACCESSES * threads
+                            : accesses >= ROW_ACCESSES * threads && threads * vector < ROW_BLOCK_ELEMENTS)) {
                 threads *= 2; // fewer registers each, so that more loads are in flight
             }
-            return ofRows(group, threads, ROW_BLOCK, 1, false);
+            return ofRows(group, threads, ROW_BLOCK, 1, false, reload);
         }
         int smThreads = elements(group, threads) > ROW_ELEMENTS ? WIDE_SUMMING_SM_THREADS : SUMMING_SM_THREADS;
         int fitting = smThreads / Math.max(ROW_BLOCK, threads);
         if (fitting <= 1 && elements(group, threads) > ROW_ELEMENTS) { // one block of 16-bit rows hides no latency
-            return ofRows(group, MAX_ROW_THREADS, ROW_BLOCK, 1, true);
+            return ofRows(group, MAX_ROW_THREADS, ROW_BLOCK, 1, true, false);
         }
         int smBlocks = Math.max(1, Math.min(SUMMING_SM_BLOCKS, fitting));
-        return ofRows(group, threads, ROW_BLOCK, smBlocks, false);
+        return ofRows(group, threads, ROW_BLOCK, smBlocks, false, false);
     }
 
     /** Returns the tiles to compare in a search. */
@@ -68,11 +74,11 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         List<KernelTile> candidates = new ArrayList<>();
         if (group.isOverColumns()) {
             for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
-                candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false));
+                candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false, false));
             }
         } else if (!group.hasReduction()) {
             for (int block = MAX_BLOCK / 2; block <= 2 * MAX_BLOCK; block *= 2) {
-                candidates.add(new KernelTile(block, 1, 1, 1, false));
+                candidates.add(new KernelTile(block, 1, 1, 1, false, false));
             }
         } else {
             for (int threads = WARP; threads <= MAX_ROW_THREADS; threads *= 2) {
@@ -83,10 +89,9 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
                 for (int block = Math.max(MAX_BLOCK / 2, threads); block <= Math.max(MAX_BLOCK, threads); block *= 2) {
                     int most = group.hasColumnSums() ? SM_THREADS / block : 1;
                     for (int smBlocks = 1; smBlocks <= Math.min(most, MAX_SM_BLOCKS); smBlocks++) {
-                        candidates.add(ofRows(group, threads, block, smBlocks, false));
-                        if (group.hasColumnSums()) {
-                            candidates.add(ofRows(group, threads, block, smBlocks, true));
-                        }
+                        candidates.add(ofRows(group, threads, block, smBlocks, false, false));
+                        boolean hasColumnSums = group.hasColumnSums();
+                        candidates.add(ofRows(group, threads, block, smBlocks, hasColumnSums, !hasColumnSums));
                     }
                 }
             }
@@ -97,19 +102,26 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
 
     /** Returns the same tile without the shared memory for rows. */
     KernelTile withoutPrefetch() {
-        return new KernelTile(rowThreads, blockRows, parts, smBlocks, false);
+        return new KernelTile(rowThreads, blockRows, parts, smBlocks, false, reload);
     }
 
-    private static KernelTile ofRows(FusionGroup group, int threads, int block, int smBlocks, boolean prefetch) {
+    private static KernelTile ofRows(
+            FusionGroup group, int threads, int block, int smBlocks, boolean prefetch, boolean reload) {
         int blockRows = (int) Math.min(Math.max(1, block / threads), group.rows());
         long blocks = (group.rows() + blockRows - 1) / blockRows;
         int parts = group.hasColumnSums() ? (int) Math.min(blocks, (long) smBlocks * MULTIPROCESSORS) : 1;
-        return new KernelTile(threads, blockRows, parts, smBlocks, prefetch);
+        return new KernelTile(threads, blockRows, parts, smBlocks, prefetch, reload);
     }
 
     private static int columnParts(FusionGroup group, int vector, int blocks) {
         long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
         return (int) Math.max(1, Math.min(blocks / tiles, (group.rows() + SLOTS - 1) / SLOTS));
+    }
+
+    private static long inputBytes(FusionGroup group) {
+        return group.inputs().stream()
+                .mapToLong(input -> input.layout().bytes())
+                .sum();
     }
 
     /** Returns the elements of a row that each thread computes, if all accesses are of {@code vector} elements. */

@@ -17,6 +17,7 @@ import org.bytedeco.pytorch.global.torch;
 final class RmsNormKernels {
     private static final KernelSource SOURCE = KernelSource.named("rmsnorm.cu");
     private static final Map<RowLayout, RmsNormKernels> FORWARD = new ConcurrentHashMap<>();
+    private static final Map<RowLayout, RmsNormKernels> STREAMING = new ConcurrentHashMap<>(); // also forward
     private static final Map<RowLayout, RmsNormKernels> BACKWARD = new ConcurrentHashMap<>();
 
     private final RowLayout layout;
@@ -46,8 +47,10 @@ final class RmsNormKernels {
     static Tensor forward(Tensor x, Tensor weight, double eps) {
         Tensor y = torch.empty_like(x);
         RowLayout layout = RowLayout.of(weight, x, y);
-        FORWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTile.forward(l), l)))
-                .launchForward(x, weight, y, eps);
+        RmsNormKernels kernels = x.nbytes() > Gpu.STREAM_BYTES
+                ? STREAMING.computeIfAbsent(layout, l -> new RmsNormKernels(l, RmsNormTile.streaming(l)))
+                : FORWARD.computeIfAbsent(layout, l -> new RmsNormKernels(l, fitting(RmsNormTile.forward(l), l)));
+        kernels.launchForward(x, weight, y, eps);
         return y;
     }
 

@@ -21,6 +21,8 @@ import java.util.Map;
  * @param keepWeight whether a thread keeps its elements of the weight in registers for all rows
  * @param persistent whether the grid has only as many blocks as are resident at once, which iterate over all rows;
  *     otherwise each block processes {@code blockRows} rows and ends
+ * @param reload whether a row is loaded a second time for its results, with hints for L2; only in the forward pass,
+ *     without buffers
  */
 public record RmsNormTile(
         RmsNormPass pass,
@@ -29,10 +31,13 @@ public record RmsNormTile(
         int smBlocks,
         int stages,
         boolean keepWeight,
-        boolean persistent) {
+        boolean persistent,
+        boolean reload) {
     private static final int BLOCK = 256;
     private static final int NARROW_BLOCK = 128; // one row of 1,024 or 2,048 16-bit elements
     private static final int MIN_ASYNC_COPY_BYTES = 4; // of cp.async
+    private static final int RELOADED_ACCESSES = 2; // per thread and row
+    private static final int RESIDENT_THREADS = 1024; // per multiprocessor
 
     /** The kernels of {@code kernels/rmsnorm.cu}. The wide ones are for rows that do not fit into registers. */
     public enum RmsNormPass {
@@ -79,7 +84,20 @@ public record RmsNormTile(
         boolean keepWeight = false;
         boolean persistent = false;
         return new RmsNormTile(
-                RmsNormPass.FORWARD, rowThreads, block / rowThreads, 1024 / block, 1, keepWeight, persistent);
+                RmsNormPass.FORWARD, rowThreads, block / rowThreads, 1024 / block, 1, keepWeight, persistent, false);
+    }
+
+    /** Returns the tile of the forward pass for tensors that are larger than the L2 cache. */
+    public static RmsNormTile streaming(RowLayout layout) {
+        RmsNormTile tile = forward(layout);
+        if (tile.pass.isWide() || layout.accessBytes() != 16 || layout.accesses() < NARROW_BLOCK) {
+            return tile;
+        }
+        int threads = NARROW_BLOCK;
+        while (threads < RESIDENT_THREADS && accessesPerThread(layout, threads) > RELOADED_ACCESSES) {
+            threads *= 2;
+        }
+        return new RmsNormTile(RmsNormPass.FORWARD, threads, 1, RESIDENT_THREADS / threads, 1, false, false, true);
     }
 
     /** Returns the tile of the backward pass. */
@@ -99,11 +117,11 @@ public record RmsNormTile(
         boolean keepWeight = elements * layout.gainType().bytes() <= 64;
         int stages = layout.type() == DType.FLOAT32 || layout.accessBytes() < MIN_ASYNC_COPY_BYTES ? 1 : 2;
         return new RmsNormTile(
-                RmsNormPass.BACKWARD, rowThreads, block / rowThreads, smBlocks, stages, keepWeight, true);
+                RmsNormPass.BACKWARD, rowThreads, block / rowThreads, smBlocks, stages, keepWeight, true, false);
     }
 
     private static RmsNormTile wide(RmsNormPass pass, int threads) {
-        return new RmsNormTile(pass, threads, 1, 1024 / threads, 1, false, true);
+        return new RmsNormTile(pass, threads, 1, 1024 / threads, 1, false, true, false);
     }
 
     /**
@@ -142,7 +160,7 @@ public record RmsNormTile(
     }
 
     RmsNormTile withStages(int stages) {
-        return new RmsNormTile(pass, rowThreads, blockRows, smBlocks, stages, keepWeight, persistent);
+        return new RmsNormTile(pass, rowThreads, blockRows, smBlocks, stages, keepWeight, persistent, reload);
     }
 
     /** Returns the macros to compile the kernel with. */
@@ -158,6 +176,7 @@ public record RmsNormTile(
         defines.put("SM_BLOCKS", smBlocks);
         defines.put("STAGES", stages);
         defines.put("KEEP_WEIGHT", keepWeight ? 1 : 0);
+        defines.put("RELOAD", reload ? 1 : 0);
         return defines;
     }
 }

@@ -9,6 +9,7 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelCompiler;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.KernelVariant;
@@ -97,6 +98,24 @@ class KernelTileTest extends ScopedTest {
         int reduction = source.indexOf("reduceRow<Sum");
         int weight = source.indexOf("::load(in1 + column)");
         assertTrue(row >= 0 && row < reduction && reduction < weight, source);
+    }
+
+    /** Both loads have hints for L2. Otherwise a row is loaded once. */
+    @Test
+    void rowsOfInputsThatAreLargerThanTheCacheAreLoadedTwice() {
+        int fitting = (int) (Gpu.STREAM_BYTES / Float.BYTES / WIDE) - 1; // with the weight
+        for (int rows : new int[] {fitting, fitting + 1}) {
+            Tensor row = torch.randn(1, WIDE);
+            try (var norm = new RmsNorm(WIDE, Device.cpu(), DType.FLOAT32)) {
+                Program program = Recorder.record(in -> new Tensor[] {norm.forward(in[0])}, row.repeat(rows, 1));
+                String source = kernels(FusionPasses.fuse(program, Device.cpu()))
+                        .get(0)
+                        .emitted()
+                        .source();
+                assertEquals(rows > fitting, source.contains("x0[k] = Elements<float, VEC>::loadKept(in0"), source);
+                assertEquals(rows > fitting, source.contains("x0[k] = Elements<float, VEC>::loadLast(in0"), source);
+            }
+        }
     }
 
     @Test

@@ -149,6 +149,7 @@ class EmulatedNormKernelsTest extends ScopedTest {
         for (int width : new int[] {96, 1000, 17_000}) {
             var layout = new RowLayout(width, dtype, dtype, 16 / dtype.bytes(), Device.cpu());
             rmsNorm(number++, RmsNormTile.forward(layout), layout);
+            rmsNorm(number++, RmsNormTile.streaming(layout), layout);
             RmsNormTile backward = RmsNormTile.backward(layout);
             rmsNorm(number++, backward, layout);
             if (!backward.pass().isWide()) {

@@ -128,6 +128,9 @@ class RmsNormKernelsGpuTest {
         }
         Tensor dw = new RmsNormKernels(layout, RmsNormTile.backward(layout)).launchBackward(x, weight, dy, dx, EPS)[1];
         check(x, weight, dy, y, dx, dw);
+        y.fill_(new Scalar(Double.NaN));
+        new RmsNormKernels(layout, RmsNormTile.streaming(layout)).launchForward(x, weight, y, EPS);
+        check(x, weight, dy, y, dx, dw);
     }
 
     @ParameterizedTest

@@ -70,7 +70,8 @@ public final class RmsNormTileSearch {
                                     smThreads / block,
                                     stages,
                                     keep,
-                                    true));
+                                    true,
+                                    false));
                         }
                         if (forward) {
                             candidates.add(new RmsNormTile(
@@ -80,6 +81,7 @@ public final class RmsNormTileSearch {
                                     smThreads / block,
                                     1,
                                     keep,
+                                    false,
                                     false));
                         }
                     }

@@ -56,6 +56,8 @@ template <typename T, int N> struct Elements {
         requireTensor(at, BYTES);
         return from(at);
     }
+    static Elements loadKept(const T *at) { return load(at); }
+    static Elements loadLast(const T *at) { return load(at); }
     static Elements fromShared(const void *shared) {
         requireShared(shared, BYTES);
         return from(shared);
