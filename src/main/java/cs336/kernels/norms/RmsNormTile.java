@@ -37,7 +37,6 @@ public record RmsNormTile(
     private static final int NARROW_BLOCK = 128; // one row of 1,024 or 2,048 16-bit elements
     private static final int MIN_ASYNC_COPY_BYTES = 4; // of cp.async
     private static final int RELOADED_ACCESSES = 2; // per thread and row
-    private static final int RESIDENT_THREADS = 1024; // per multiprocessor
 
     /** The kernels of {@code kernels/rmsnorm.cu}. The wide ones are for rows that do not fit into registers. */
     public enum RmsNormPass {
@@ -87,17 +86,18 @@ public record RmsNormTile(
                 RmsNormPass.FORWARD, rowThreads, block / rowThreads, 1024 / block, 1, keepWeight, persistent, false);
     }
 
-    /** Returns the tile of the forward pass for tensors that are larger than the L2 cache. */
+    /**
+     * Returns the tile of the forward pass for tensors that are larger than the L2 cache. Larger blocks than
+     * {@value #BLOCK} threads are slower if they load a row twice.
+     */
     public static RmsNormTile streaming(RowLayout layout) {
         RmsNormTile tile = forward(layout);
-        if (tile.pass.isWide() || layout.accessBytes() != 16 || layout.accesses() < NARROW_BLOCK) {
-            return tile;
-        }
-        int threads = NARROW_BLOCK;
-        while (threads < RESIDENT_THREADS && accessesPerThread(layout, threads) > RELOADED_ACCESSES) {
-            threads *= 2;
-        }
-        return new RmsNormTile(RmsNormPass.FORWARD, threads, 1, RESIDENT_THREADS / threads, 1, false, false, true);
+        int threads = Math.max(NARROW_BLOCK, rowThreads(layout, RELOADED_ACCESSES * layout.vector(), BLOCK));
+        boolean reload = !tile.pass.isWide()
+                && layout.accessBytes() == 16
+                && layout.accesses() >= NARROW_BLOCK
+                && accessesPerThread(layout, threads) <= RELOADED_ACCESSES;
+        return reload ? new RmsNormTile(RmsNormPass.FORWARD, threads, 1, 1024 / threads, 1, false, false, true) : tile;
     }
 
     /** Returns the tile of the backward pass. */
