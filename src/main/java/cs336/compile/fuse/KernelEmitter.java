@@ -61,7 +61,8 @@ final class KernelEmitter {
     private final KernelTile tile;
     private final List<Load> prefetched = new ArrayList<>();
     private final Map<Load, String> late; // loads after the reductions, which take no registers before; their names
-    private final Map<Load, String> reloaded; // tensors that the last pass loads again
+    private final Map<Load, String> readTwice; // by a reduction and by the last pass
+    private final Map<Load, String> reloaded; // those of them that the last pass loads again
     private final int chunks;
 
     private KernelEmitter(FusionGroup group, List<ProgramValue> outputs, KernelTile chosen) {
@@ -72,13 +73,14 @@ final class KernelEmitter {
         loads = new KernelLoads(group, outputs);
         expressions = new MemberExpressions(group, loads);
         vector = loads.vector();
-        tile = chosen == null ? KernelTile.of(group, vector) : chosen;
-        long accesses = group.columns() / vector;
         boolean hasRows = group.hasReduction() && !group.isOverColumns();
+        readTwice = hasRows && sums.isEmpty() ? loadsForTwoPasses() : Map.of();
+        tile = chosen == null ? KernelTile.of(group, vector, !readTwice.isEmpty()) : chosen;
+        reloaded = tile.reload() ? readTwice : Map.of();
+        long accesses = group.columns() / vector;
         chunks = hasRows ? (int) ((accesses + tile.rowThreads() - 1) / tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
         late = hasRows && sums.isEmpty() ? lateLoads() : Map.of();
-        reloaded = tile.reload() ? reloads() : Map.of();
     }
 
     /**
@@ -96,8 +98,8 @@ final class KernelEmitter {
 
     /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
     static List<EmittedKernel> candidates(FusionGroup group, List<ProgramValue> outputs, int mostSharedBytes) {
-        int vector = new KernelEmitter(group, outputs, null).vector;
-        return KernelTile.candidates(group, vector).stream()
+        var emitter = new KernelEmitter(group, outputs, null);
+        return KernelTile.candidates(group, emitter.vector, !emitter.readTwice.isEmpty()).stream()
                 .map(tile -> new KernelEmitter(group, outputs, tile).kernel())
                 .filter(kernel -> kernel.sharedBytes() <= mostSharedBytes)
                 .toList();
@@ -363,7 +365,7 @@ final class KernelEmitter {
     }
 
     /** Returns the loads of whole accesses that both a reduction and the last pass over a row need. */
-    private Map<Load, String> reloads() {
+    private Map<Load, String> loadsForTwoPasses() {
         Set<Load> ofReductions = loadsOf(members(member -> member.operator() instanceof ReductionOperator));
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         Set<Load> ofOutputs =

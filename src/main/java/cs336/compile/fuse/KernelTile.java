@@ -36,8 +36,12 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static final int SUMMING_SM_THREADS = 512; // of such a kernel: 128 registers each
     private static final int WIDE_SUMMING_SM_THREADS = 384; // of one with over ROW_ELEMENTS a thread: 168 registers
 
-    /** Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}. */
-    static KernelTile of(FusionGroup group, int vector) {
+    /**
+     * Returns the tile that a group gets without a {@linkplain cs336.kernels.runtime.TileSearch search}.
+     *
+     * @param canReload whether a reduction and the last pass read the same elements
+     */
+    static KernelTile of(FusionGroup group, int vector, boolean canReload) {
         if (group.isOverColumns()) {
             return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false, false);
         }
@@ -51,7 +55,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         if (!group.hasColumnSums()) {
             long accesses = group.columns() / vector;
             threads = accesses >= ROW_BLOCK ? Math.max(ROW_BLOCK, threads) : threads;
-            boolean reload = inputBytes(group) > Gpu.STREAM_BYTES;
+            boolean reload = canReload && inputBytes(group) > Gpu.STREAM_BYTES;
             while (threads < MAX_ROW_THREADS
                     && (reload
                             ? accesses > RELOADED_ACCESSES * threads
@@ -70,7 +74,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     }
 
     /** Returns the tiles to compare in a search. */
-    static List<KernelTile> candidates(FusionGroup group, int vector) {
+    static List<KernelTile> candidates(FusionGroup group, int vector, boolean canReload) {
         List<KernelTile> candidates = new ArrayList<>();
         if (group.isOverColumns()) {
             for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
@@ -90,13 +94,12 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
                     int most = group.hasColumnSums() ? SM_THREADS / block : 1;
                     for (int smBlocks = 1; smBlocks <= Math.min(most, MAX_SM_BLOCKS); smBlocks++) {
                         candidates.add(ofRows(group, threads, block, smBlocks, false, false));
-                        boolean hasColumnSums = group.hasColumnSums();
-                        candidates.add(ofRows(group, threads, block, smBlocks, hasColumnSums, !hasColumnSums));
+                        candidates.add(ofRows(group, threads, block, smBlocks, group.hasColumnSums(), canReload));
                     }
                 }
             }
         }
-        candidates.add(of(group, vector));
+        candidates.add(of(group, vector, canReload));
         return candidates.stream().distinct().toList();
     }
 
