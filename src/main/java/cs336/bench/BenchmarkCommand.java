@@ -1,6 +1,5 @@
 package cs336.bench;
 
-import cs336.torch.Device;
 import java.io.IOException;
 import java.util.List;
 import picocli.CommandLine.Command;
@@ -65,7 +64,7 @@ public final class BenchmarkCommand extends LabCommand {
             ws.forEach(w -> ArgumentCheck.atLeast("--warmup", 0, w));
             models.cases(); // reports invalid options before the machine survey starts
             return sweep.run(spec, machine -> {
-                if (graph && !Device.parse(machine.device()).isCuda()) {
+                if (graph && !machine.isGpu()) {
                     throw new IllegalArgumentException("--graph needs --device cuda, not " + machine.device());
                 }
                 return models.cases(machine)

@@ -112,7 +112,14 @@ public record Case(
 
     private static Map<String, String> plus(Map<String, String> map, String key, Object value) {
         var more = new LinkedHashMap<>(map);
-        more.put(key, String.valueOf(value));
+        more.put(key, text(value));
         return more;
+    }
+
+    /** Returns the text of a value; a whole number has no decimals, even if it is a double. */
+    static String text(Object value) {
+        return value instanceof Double d && d == Math.rint(d) && Math.abs(d) < Long.MAX_VALUE
+                ? String.valueOf(d.longValue())
+                : String.valueOf(value);
     }
 }

@@ -1,12 +1,16 @@
 package cs336.bench;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /** The command {@code git}. */
 public final class Git {
@@ -25,13 +29,25 @@ public final class Git {
                     .directory(folder.toAbsolutePath().toFile())
                     .redirectError(ProcessBuilder.Redirect.DISCARD)
                     .start();
-            var output = new String(git.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
-            return git.waitFor(10, TimeUnit.SECONDS) && git.exitValue() == 0 ? output : null;
-        } catch (IOException e) {
+            try {
+                String output = CompletableFuture.supplyAsync(() -> read(git)).get(10, TimeUnit.SECONDS);
+                return git.waitFor(1, TimeUnit.SECONDS) && git.exitValue() == 0 ? output.strip() : null;
+            } finally {
+                git.destroyForcibly();
+            }
+        } catch (IOException | ExecutionException | TimeoutException e) {
             return null;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             return null;
+        }
+    }
+
+    private static String read(Process git) {
+        try (var output = git.getInputStream()) {
+            return new String(output.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 }

@@ -29,7 +29,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
     private record SurveyReply(MachineSurvey survey, String error) {}
 
     /** Returns whether the device is a GPU. */
-    boolean isGpu() {
+    public boolean isGpu() {
         return device.startsWith("cuda");
     }
 

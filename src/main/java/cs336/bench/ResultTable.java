@@ -34,7 +34,8 @@ public final class ResultTable {
         Set<String> times = new LinkedHashSet<>();
         Set<String> memories = new LinkedHashSet<>();
         for (Row row : measurements.table()) {
-            List<String> key = columns.stream().map(c -> text(row.getObject(c))).toList();
+            List<String> key =
+                    columns.stream().map(c -> Case.text(row.getObject(c))).toList();
             if (!rows.containsKey(key)) {
                 continue;
             }
@@ -67,13 +68,6 @@ public final class ResultTable {
                                 .map(row -> row.getOrDefault(heading, ""))
                                 .toList())));
         return AlignedText.of(table);
-    }
-
-    /** Returns a parameter as the cases format it: an integer has no decimals, even in a column of doubles. */
-    private static String text(Object parameter) {
-        return parameter instanceof Double d && d == Math.rint(d)
-                ? String.valueOf(d.longValue())
-                : String.valueOf(parameter);
     }
 
     /** Returns the values of the parameters, followed by the implementation. */

@@ -23,7 +23,6 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import tech.tablesaw.api.Table;
@@ -213,7 +212,7 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
                 rows.add(row(part.toString(), time));
             }
         });
-        rows.add(row(plan.pass() == Pass.STEP ? "step" : plan.pass().toString().toLowerCase(Locale.ROOT), total()));
+        rows.add(row(plan.pass().toString(), total()));
         return Tables.of(PartRow.class, rows).setName("predicted time");
     }
 

@@ -13,6 +13,7 @@ import cs336.units.Seconds;
 import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -42,6 +43,9 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     /** Modes of gradient synchronization without which the overheads cannot be fitted. */
     private static final List<String> NEEDED = List.of("none", "naive", "flat", "bucketed");
+
+    /** All modes, in the order of tables. */
+    private static final List<String> MODES = List.of("none", "naive", "flat", "overlapped", "bucketed");
 
     /** Sequences in the benchmark of xl on one GPU. */
     private static final int ALONE_BATCH = 4;
@@ -145,22 +149,34 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     // ---- compared with measurements ----
 
+    /** A strategy and its bucket size in MB, 0 for strategies without buckets. */
+    private record ModeKey(String mode, double bucketMb) {
+        Synchronization synchronization() {
+            return switch (mode) {
+                case "naive" -> Synchronization.each();
+                case "flat" -> Synchronization.flat();
+                case "overlapped" -> Synchronization.overlapped();
+                default -> Synchronization.buckets(new Bytes(Math.round(bucketMb * MB)));
+            };
+        }
+    }
+
     /**
      * Returns the cluster and the overheads fitted to the steps of one model size on two GPUs.
      *
      * @throws IllegalArgumentException if a measurement that the fit needs is missing
      */
     public Calibration calibration(String size) {
-        Map<String, Map<String, Double>> steps = steps(size, 2);
-        Map<String, Double> alone = steps.get("none 0");
+        Map<ModeKey, Map<String, Double>> steps = steps(size, 2);
+        Map<String, Double> alone = steps.get(new ModeKey("none", 0));
         if (alone == null) {
             throw new IllegalArgumentException("size must have a measured step without communication on 2 GPUs (batch "
                     + BATCH + ", context " + CONTEXT + "); " + size + " has none");
         }
         Map<Synchronization, Seconds> synchronizedSteps = new LinkedHashMap<>();
-        steps.forEach((mode, ms) -> {
-            if (!mode.startsWith("none")) {
-                synchronizedSteps.put(synchronization(mode), Seconds.ms(ms.get("total")));
+        steps.forEach((key, ms) -> {
+            if (!key.mode.equals("none")) {
+                synchronizedSteps.put(key.synchronization(), Seconds.ms(ms.get("total")));
             }
         });
         Seconds forward = undisturbed(steps, "forward");
@@ -180,10 +196,11 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     }
 
     /** Returns the median time of a phase over the modes that send nothing during it. */
-    private static Seconds undisturbed(Map<String, Map<String, Double>> steps, String phase) {
-        double[] ms = Stream.of("none 0", "naive 0", "flat 0")
+    private static Seconds undisturbed(Map<ModeKey, Map<String, Double>> steps, String phase) {
+        double[] ms = Stream.of("none", "naive", "flat")
+                .map(mode -> new ModeKey(mode, 0))
                 .filter(steps::containsKey)
-                .mapToDouble(mode -> steps.get(mode).get(phase))
+                .mapToDouble(key -> steps.get(key).get(phase))
                 .sorted()
                 .toArray();
         return Seconds.ms(ms[ms.length / 2]);
@@ -213,13 +230,13 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         for (String size : sizes()) {
             Calibration calibration = calibration(size);
             for (int processes : new int[] {2, 4}) {
-                measuredSteps(size, processes).forEach((mode, measured) -> {
-                    double ms = predicted(calibration, mode, processes).ms();
+                measuredSteps(size, processes).forEach((key, measured) -> {
+                    double ms = predicted(calibration, key, processes).ms();
                     predicted.add(new PredictedStep(
                             size,
                             processes,
-                            mode.split(" ")[0],
-                            megabytes(mode),
+                            key.mode,
+                            key.bucketMb,
                             rounded(measured.get("total")),
                             rounded(ms),
                             rounded(100 * (ms / measured.get("total") - 1)),
@@ -230,11 +247,11 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return predicted;
     }
 
-    private static Seconds predicted(Calibration calibration, String mode, int processes) {
-        if (mode.startsWith("none")) {
+    private static Seconds predicted(Calibration calibration, ModeKey key, int processes) {
+        if (key.mode.equals("none")) {
             return calibration.model().alone();
         }
-        return calibration.dataParallel(synchronization(mode), processes).time();
+        return calibration.dataParallel(key.synchronization(), processes).time();
     }
 
     /** Returns the model sizes that were measured on two GPUs in all modes that the fit needs, and on four GPUs. */
@@ -248,7 +265,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
 
     private Set<String> modes(String size, int processes) {
         return measuredSteps(size, processes).keySet().stream()
-                .map(mode -> mode.split(" ")[0])
+                .map(ModeKey::mode)
                 .collect(Collectors.toSet());
     }
 
@@ -318,7 +335,7 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
         return Calibration.network(Cluster.H200, all);
     }
 
-    private Map<String, Map<String, Double>> measuredSteps(String size, int processes) {
+    private Map<ModeKey, Map<String, Double>> measuredSteps(String size, int processes) {
         try {
             return steps(size, processes);
         } catch (IllegalArgumentException notMeasured) {
@@ -330,8 +347,8 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
      * Returns median times in ms, by mode and bucket size and then by metric. Each is the mean over the rounds that
      * contain all modes that a fit needs. In a round with only some of the modes, a slow host would affect only these.
      */
-    private Map<String, Map<String, Double>> steps(String size, int processes) {
-        Map<String, Map<String, List<Double>>> all = new TreeMap<>();
+    private Map<ModeKey, Map<String, Double>> steps(String size, int processes) {
+        Map<ModeKey, Map<String, List<Double>>> all = new HashMap<>();
         Table rows = numbers.selectWithNumbers(
                 ("ddp_benchmarking[size=%s, year=2025, batch=%d, context=%d, dtype=%s, backend=nccl, nodes=1, processes=%d,"
                                 + " implementation=plain, status=ok]")
@@ -343,20 +360,17 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
             if (!complete.contains(round(row))) {
                 continue;
             }
-            String mode = row.getString("mode") + " " + row.getObject("bucket_mb");
-            all.computeIfAbsent(mode, m -> new TreeMap<>())
+            all.computeIfAbsent(new ModeKey(row.getString("mode"), row.getNumber("bucket_mb")), k -> new TreeMap<>())
                     .computeIfAbsent(row.getString("metric"), m -> new ArrayList<>())
                     .add(row.getDouble("median"));
         }
-        Map<String, Map<String, Double>> means = new TreeMap<>(
-                Comparator.comparing((String mode) -> List.of("none", "naive", "flat", "overlapped", "bucketed")
-                                .indexOf(mode.split(" ")[0]))
-                        .thenComparing(ScaleOutStudy::megabytes));
-        all.forEach((mode, metrics) -> {
+        Map<ModeKey, Map<String, Double>> means = new TreeMap<>(
+                Comparator.comparing((ModeKey key) -> MODES.indexOf(key.mode)).thenComparing(ModeKey::bucketMb));
+        all.forEach((key, metrics) -> {
             Map<String, Double> mean = new TreeMap<>();
             metrics.forEach((metric, values) -> mean.put(
                     metric, values.stream().mapToDouble(v -> v).average().orElseThrow()));
-            means.put(mode, mean);
+            means.put(key, mean);
         });
         return means;
     }
@@ -377,19 +391,6 @@ public record ScaleOutStudy(MeasurementQuery numbers) {
     /** Rounds to a thousandth. */
     private static double rounded(double value) {
         return Math.rint(1e3 * value) / 1e3;
-    }
-
-    private static Synchronization synchronization(String mode) {
-        return switch (mode.split(" ")[0]) {
-            case "naive" -> Synchronization.each();
-            case "flat" -> Synchronization.flat();
-            case "overlapped" -> Synchronization.overlapped();
-            default -> Synchronization.buckets(new Bytes(Math.round(megabytes(mode) * MB)));
-        };
-    }
-
-    private static double megabytes(String mode) {
-        return Double.parseDouble(mode.split(" ")[1]);
     }
 
     // ---- beyond measurements ----

@@ -43,7 +43,7 @@ record ScaleOutWriter(Path output, PrintWriter out) {
                         .with("size", step.size())
                         .with("processes", step.processes())
                         .with("mode", step.mode())
-                        .with("bucket_mb", text(step.bucketMb()))
+                        .with("bucket_mb", step.bucketMb())
                         .with("fitted", step.fitted()),
                 step -> comparison(step.measured(), step.predicted(), step.error()));
         store(
@@ -61,7 +61,7 @@ record ScaleOutWriter(Path output, PrintWriter out) {
                 allReduces,
                 allReduce -> Case.measuredHere("simulated")
                         .with("processes", allReduce.processes())
-                        .with("megabytes", text(allReduce.megabytes())),
+                        .with("megabytes", allReduce.megabytes()),
                 allReduce -> comparison(allReduce.measured(), allReduce.predicted(), allReduce.error()));
         store(
                 "scaling_fit",
@@ -103,9 +103,5 @@ record ScaleOutWriter(Path output, PrintWriter out) {
             numbers.add(number("slowdown", "%", fit.slowdown()));
         }
         return numbers;
-    }
-
-    private static String text(double megabytes) {
-        return megabytes == Math.rint(megabytes) ? String.valueOf((long) megabytes) : String.valueOf(megabytes);
     }
 }

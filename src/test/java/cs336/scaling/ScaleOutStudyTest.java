@@ -47,7 +47,7 @@ class ScaleOutStudyTest {
         modes.put("naive,0", Synchronization.each());
         modes.put("flat,0", Synchronization.flat());
         modes.put("overlapped,0", Synchronization.overlapped());
-        modes.put("bucketed,5", Synchronization.buckets(new Bytes(5_000_000)));
+        modes.put("bucketed,2.5", Synchronization.buckets(new Bytes(2_500_000)));
         modes.put("bucketed,25", Synchronization.buckets(new Bytes(25_000_000)));
         modes.put("bucketed,1000", Synchronization.buckets(new Bytes(1_000_000_000)));
         for (int n : new int[] {2, 4}) {

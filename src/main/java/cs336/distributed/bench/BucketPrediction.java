@@ -139,7 +139,7 @@ public record BucketPrediction(
         for (int processes : new int[] {2, 4}) {
             for (BucketPrediction p : of(numbers, processes)) {
                 results.put(
-                        parameters(processes).with("bucket_mb", String.valueOf(Math.round(p.bucketMb))),
+                        parameters(processes).with("bucket_mb", p.bucketMb),
                         List.of(
                                 number("buckets", "", p.buckets),
                                 number("last-bucket", "MB", p.lastMb),

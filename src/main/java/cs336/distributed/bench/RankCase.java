@@ -47,7 +47,7 @@ public record RankCase(
                 .with("nodes", nodes)
                 .with("processes", processes)
                 .with("mode", mode)
-                .with("bucket_mb", bucketMb == Math.rint(bucketMb) ? (Object) (long) bucketMb : bucketMb)
+                .with("bucket_mb", bucketMb)
                 .with("round", round)
                 .yields(metrics);
     }

@@ -1,6 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.basics.Attention;
+import cs336.bench.ArgumentCheck;
 import cs336.bench.BenchmarkResult;
 import cs336.bench.Samples;
 import cs336.torch.DType;
@@ -65,42 +66,41 @@ public final class AttentionBenchmark {
 
     /** Sets the batch size, at least 1. */
     public AttentionBenchmark batch(int sequences) {
-        batch = sequences;
+        batch = ArgumentCheck.atLeast("batch", 1, sequences);
         return this;
     }
 
     /** Sets the number of tokens per sequence, at least 1. */
     public AttentionBenchmark context(int tokens) {
-        context = tokens;
+        context = ArgumentCheck.atLeast("context", 1, tokens);
         return this;
     }
 
     /** Sets the head dimension: the columns of queries, keys and values, at least 1. */
     public AttentionBenchmark d(int columns) {
-        d = columns;
+        d = ArgumentCheck.atLeast("d", 1, columns);
         return this;
     }
 
     /** Sets the number of warm-up passes, at least 0. */
     public AttentionBenchmark warmup(int passes) {
-        warmup = passes;
+        warmup = ArgumentCheck.atLeast("warmup", 0, passes);
         return this;
     }
 
     /** Sets the number of timed passes of each kind, at least 1. */
     public AttentionBenchmark steps(int passes) {
-        steps = passes;
+        steps = ArgumentCheck.atLeast("steps", 1, passes);
         return this;
     }
 
     /**
      * Runs the benchmark.
      *
-     * @throws IllegalArgumentException if a size or a count is below its minimum
+     * @throws IllegalArgumentException if the inputs are too large
      */
     public BenchmarkResult run() {
         var options = new AttentionCase(attention.name(), batch, null, d, context, dtype.shortName(), causal);
-        AttentionProtocol.STOPWATCH.requireTiming(warmup, steps);
         var samples = new ArrayList<Samples>();
         new AttentionRun(options, attention, device, samples::add).measure(AttentionProtocol.STOPWATCH, warmup, steps);
         String title = "%s attention, %s, batch %s, context %s, d %s, %s, %s + %s passes on %s"

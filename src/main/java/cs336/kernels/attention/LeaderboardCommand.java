@@ -106,7 +106,7 @@ public final class LeaderboardCommand extends LabCommand {
     }
 
     private List<Case> cases(MachineSurvey survey) {
-        if (survey.device().startsWith("cuda")) {
+        if (survey.isGpu()) {
             return cases(LeaderboardSize.GPU);
         }
         if (heads == null || contexts == null) {
