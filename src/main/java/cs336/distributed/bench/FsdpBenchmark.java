@@ -34,9 +34,7 @@ import java.util.stream.IntStream;
  *
  * <p><b>Traces.</b> On request {@link StepTraces} records further steps of each case.
  *
- * <p><b>Communication</b> per step, in bytes: {@code handed}, the size of the tensors passed to collectives;
- * {@code least-sent}, what a rank must send for them at least; {@code sent}, what each rank sent by the counters of the
- * operating system and of NVLink, if all ranks have some.
+ * <p><b>Communication</b> per step: the metrics of {@link CommunicationVolume}.
  */
 public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult> {
     private static final List<String> PHASES = List.of(

@@ -39,8 +39,8 @@ import java.util.Map;
  *   <li>{@code parameters-share}: percentage of {@code parameters} in the total.
  * </ul>
  *
- * <p><b>Communication.</b> {@code handed}, {@code least-sent} and {@code sent} as in {@link FsdpBenchmark}, and
- * {@code imbalance}, see {@link ShardTraining#imbalance}.
+ * <p><b>Communication</b> per step: the metrics of {@link CommunicationVolume}, and {@code imbalance}, see
+ * {@link ShardTraining#imbalance}.
  */
 public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredResult> {
     private static final List<String> PHASES = List.of("forward", "backward", "gradients", "update", "parameters");

@@ -32,13 +32,6 @@ public final class LaunchStream implements AutoCloseable {
         return stream == null ? 0 : stream.address();
     }
 
-    /** Returns whether a CUDA graph records the stream's work now. */
-    public boolean isCapturing() {
-        int[] status = new int[1];
-        Driver.check(cudart.cuStreamIsCapturing(stream, status), "cuStreamIsCapturing");
-        return status[0] != cudart.CU_STREAM_CAPTURE_STATUS_NONE;
-    }
-
     CUstream_st stream() {
         return stream;
     }
