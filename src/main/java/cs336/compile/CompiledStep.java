@@ -29,6 +29,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
@@ -248,9 +249,7 @@ public final class CompiledStep implements AutoCloseable {
      * Empty without fusion.
      */
     public String explain() {
-        var text = new StringBuilder();
-        shapes.values().forEach(ofShape -> text.append(ofShape.explain()));
-        return text.toString();
+        return shapes.values().stream().map(ShapeGraph::explain).collect(Collectors.joining());
     }
 
     /** Returns the number of stages after each of which collectives may start, summed over the input shapes so far. */

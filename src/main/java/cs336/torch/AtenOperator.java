@@ -64,20 +64,30 @@ public final class AtenOperator {
             for (Object argument : arguments) {
                 stack.push_back(box(argument));
             }
-            handle.callBoxed(stack);
-            List<Tensor> results = new ArrayList<>();
-            for (long i = 0; i < stack.size(); i++) {
-                IValue result = stack.get(i);
-                if (result.isTensor()) {
-                    results.add(scope.escape(new Tensor(result.toTensor())));
-                } else if (result.isTensorList()) {
-                    for (Tensor tensor : result.toTensorVector().get()) {
-                        results.add(scope.escape(new Tensor(tensor)));
-                    }
-                }
-            }
+            callBoxed(stack);
+            List<Tensor> results = tensors(stack);
+            results.replaceAll(tensor -> scope.escape(new Tensor(tensor)));
             return results;
         }
+    }
+
+    /** Replaces the boxed arguments on a stack by the boxed results. */
+    public void callBoxed(IValueVector stack) {
+        handle.callBoxed(stack);
+    }
+
+    /** Returns the tensors on a stack, in order and with lists flattened. They live as long as the stack. */
+    public static List<Tensor> tensors(IValueVector stack) {
+        List<Tensor> tensors = new ArrayList<>();
+        for (long i = 0; i < stack.size(); i++) {
+            IValue value = stack.get(i);
+            if (value.isTensor()) {
+                tensors.add(value.toTensor());
+            } else if (value.isTensorList()) {
+                tensors.addAll(List.of(value.toTensorVector().get()));
+            }
+        }
+        return tensors;
     }
 
     private IValue box(Object argument) {

@@ -8,8 +8,8 @@ import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -580,20 +580,15 @@ final class KernelEmitter {
 
     /** Returns the members of element level that these members read, directly or not, in order. */
     private List<Operation> needed(List<Operation> readers) {
-        Set<Operation> needed = new LinkedHashSet<>();
-        List<Operation> open = new ArrayList<>(readers);
-        while (!open.isEmpty()) {
-            Operation reader = open.remove(open.size() - 1);
-            for (View view : reader.reads()) {
-                if (group.level(view.value()) == Level.ELEMENT) {
-                    Operation producer = group.member(view.value());
-                    if (needed.add(producer)) {
-                        open.add(producer);
-                    }
-                }
+        Set<ProgramValue> read = new HashSet<>();
+        readers.forEach(reader -> reader.reads().forEach(view -> read.add(view.value())));
+        for (int i = group.members().size() - 1; i >= 0; i--) { // readers follow what they read
+            Operation member = group.members().get(i);
+            if (level(member) == Level.ELEMENT && read.contains(member.output())) {
+                member.reads().forEach(view -> read.add(view.value()));
             }
         }
-        return members(needed::contains);
+        return members(member -> level(member) == Level.ELEMENT && read.contains(member.output()));
     }
 
     // ---- names and parameters

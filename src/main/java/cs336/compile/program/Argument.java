@@ -4,7 +4,6 @@ import cs336.torch.DType;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
-import java.util.stream.Collectors;
 import org.bytedeco.pytorch.IValue;
 
 /** An argument of an operation. */
@@ -78,11 +77,11 @@ public sealed interface Argument {
         }
     }
 
-    /** A list of tensors; null for one that is absent. */
+    /** A list of tensors. */
     record Views(List<View> views) implements Argument {
         @Override
         public String toString() {
-            return views.stream().map(Objects::toString).collect(Collectors.joining(", ", "[", "]"));
+            return views.toString();
         }
     }
 
@@ -125,8 +124,6 @@ public sealed interface Argument {
         if (this instanceof View view) {
             return List.of(view);
         }
-        return this instanceof Views list
-                ? list.views().stream().filter(Objects::nonNull).toList()
-                : List.of();
+        return this instanceof Views list ? list.views() : List.of();
     }
 }

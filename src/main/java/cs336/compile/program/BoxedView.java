@@ -1,14 +1,13 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import cs336.torch.AtenOperator;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
-import org.bytedeco.pytorch.Dispatcher;
 import org.bytedeco.pytorch.GenericList;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.ListType;
-import org.bytedeco.pytorch.OperatorHandle;
 
 /**
  * The arguments of {@code as_strided} that read a value in the layout of a view, boxed once for all runs of a program.
@@ -18,14 +17,8 @@ import org.bytedeco.pytorch.OperatorHandle;
  * @param offset int64, in elements from the start of the storage
  */
 record BoxedView(IValue size, IValue stride, IValue offset) {
-    private static final OperatorHandle AS_STRIDED = handle();
+    private static final AtenOperator AS_STRIDED = AtenOperator.of("aten::as_strided", "");
     private static final int ARGUMENTS = 4;
-
-    private static OperatorHandle handle() {
-        try (var scope = MemoryScope.open()) {
-            return MemoryScope.keep(Dispatcher.singleton().findSchemaOrThrow("aten::as_strided", ""));
-        }
-    }
 
     /** Returns null if the value or the view is complex. */
     static BoxedView of(View view) {

@@ -3,7 +3,7 @@ package cs336.compile.program;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Argument.Views;
-import java.util.ArrayList;
+import cs336.torch.AtenOperator;
 import java.util.BitSet;
 import java.util.List;
 import java.util.function.Function;
@@ -28,39 +28,16 @@ public record DispatchedOperator(String name, OperatorHandle handle, BitSet writ
     private static final String ATEN = "aten::";
 
     @Override
-    public boolean writes(int i) {
-        return written.get(i);
-    }
-
-    @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         var stack = new IValueVector();
         operation.arguments().forEach(argument -> stack.push_back(box(argument, read)));
         call(operation, stack);
-        return results(stack);
+        return AtenOperator.tensors(stack);
     }
 
-    /** Replaces the boxed arguments of an operation by its boxed results. */
+    /** Replaces the boxed arguments of a recorded operation by its boxed results. */
     void call(Operation operation, IValueVector stack) {
-        if (operation.keys() == null) {
-            handle.callBoxed(stack);
-        } else {
-            handle.redispatchBoxed(operation.keys(), stack);
-        }
-    }
-
-    /** Returns the tensors among the results of a call, in order and with lists flattened. */
-    public static List<Tensor> results(IValueVector stack) {
-        List<Tensor> results = new ArrayList<>();
-        for (long i = 0; i < stack.size(); i++) {
-            IValue result = stack.get(i);
-            if (result.isTensor()) {
-                results.add(result.toTensor());
-            } else if (result.isTensorList()) {
-                results.addAll(List.of(result.toTensorVector().get()));
-            }
-        }
-        return results;
+        handle.redispatchBoxed(operation.keys(), stack);
     }
 
     private static IValue box(Argument argument, Function<View, Tensor> read) {

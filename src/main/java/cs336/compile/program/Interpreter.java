@@ -3,6 +3,7 @@ package cs336.compile.program;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Argument.Views;
+import cs336.torch.AtenOperator;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -251,7 +252,7 @@ public final class Interpreter {
                 areTensors = stack.get(i).isTensor();
             }
             if (!areTensors) { // lists or numbers among the results
-                store(operation, DispatchedOperator.results(stack));
+                store(operation, AtenOperator.tensors(stack));
                 return;
             }
             for (int i = 0; i < outputs.size(); i++) {

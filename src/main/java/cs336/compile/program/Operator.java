@@ -7,11 +7,6 @@ import org.bytedeco.pytorch.Tensor;
 
 /** A function that operations of a program compute. Its text is its name in printed programs. */
 public interface Operator {
-    /** Returns whether the operation writes to the storage of its argument i. */
-    default boolean writes(int i) {
-        return false;
-    }
-
     /** Returns whether equal arguments may give different results, because the operator draws random numbers. */
     default boolean isRandom() {
         return false;

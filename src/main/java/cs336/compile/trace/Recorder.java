@@ -11,6 +11,7 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.torch.AtenOperator;
 import cs336.torch.DType;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
@@ -136,7 +137,7 @@ public final class Recorder implements OperatorListener {
         }
         DispatchKeySet keys = MemoryScope.keep(call.keys());
         call.proceed();
-        record(operator, arguments, DispatchedOperator.results(stack), keys);
+        record(operator, arguments, AtenOperator.tensors(stack), keys);
     }
 
     @Override
@@ -153,10 +154,11 @@ public final class Recorder implements OperatorListener {
     private void record(Operator operator, List<Argument> arguments, List<Tensor> results, DispatchKeySet keys) {
         List<ProgramValue> overwrites = new ArrayList<>();
         Set<ProgramValue> before = new HashSet<>();
+        BitSet written = operator instanceof DispatchedOperator dispatched ? dispatched.written() : new BitSet();
         for (int i = 0; i < arguments.size(); i++) {
             for (View view : arguments.get(i).tensors()) {
                 before.add(view.value());
-                if (operator.writes(i)) {
+                if (written.get(i)) {
                     overwrites.add(new ProgramValue(size++, view.value()));
                 }
             }
