@@ -88,14 +88,20 @@ public record TransformerConfig(
         return new TransformerConfigBuilder(this);
     }
 
-    static double requirePositive(String name, double value) {
+    /**
+     * Returns a value.
+     *
+     * @throws IllegalArgumentException if it is not positive and finite
+     */
+    public static double requirePositive(String name, double value) {
         if (!(value > 0 && Double.isFinite(value))) {
             throw new IllegalArgumentException(name + " must be positive and finite, not " + value);
         }
         return value;
     }
 
-    static void requirePositive(String name, int value) {
+    /** @throws IllegalArgumentException if the value is below 1 */
+    public static void requirePositive(String name, int value) {
         if (value < 1) {
             throw new IllegalArgumentException(name + " must be at least 1, not " + value);
         }

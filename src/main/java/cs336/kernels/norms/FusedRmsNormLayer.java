@@ -2,6 +2,7 @@ package cs336.kernels.norms;
 
 import cs336.basics.NnModule;
 import cs336.basics.Normalization;
+import cs336.basics.TransformerConfig;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -21,9 +22,14 @@ public final class FusedRmsNormLayer extends NnModule {
         this(width, Normalization.EPS, device, dtype);
     }
 
-    /** Creates a layer for inputs […, width]. */
+    /**
+     * Creates a layer for inputs […, width].
+     *
+     * @throws IllegalArgumentException if the width is below 1 or ε is not positive
+     */
     public FusedRmsNormLayer(int width, double eps, Device device, DType dtype) {
-        this.eps = eps;
+        TransformerConfig.requirePositive("width", width);
+        this.eps = TransformerConfig.requirePositive("eps", eps);
         try (var scope = MemoryScope.open()) {
             weight = parameter("weight", torch.ones(new long[] {width}, device.options(dtype)));
         }

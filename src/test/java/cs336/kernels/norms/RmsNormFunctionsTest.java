@@ -192,6 +192,14 @@ class RmsNormFunctionsTest extends ScopedTest {
                 "x must have a last dimension of at least 1, not the shape []", () -> norm.apply(x.sum(), weight, EPS));
     }
 
+    @Test
+    void theLayerRefusesWhatThePlainLayerRefuses() {
+        assertRefused("width must be at least 1, not 0", () -> new FusedRmsNormLayer(0, Device.cpu(), DType.FLOAT32));
+        assertRefused(
+                "eps must be positive and finite, not -1.0",
+                () -> new FusedRmsNormLayer(4, -1, Device.cpu(), DType.FLOAT32));
+    }
+
     private static void assertRefused(String message, org.junit.jupiter.api.function.Executable call) {
         String said = assertThrows(IllegalArgumentException.class, call).getMessage();
         assertTrue(said.contains(message), said);
