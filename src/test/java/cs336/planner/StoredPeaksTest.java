@@ -13,6 +13,8 @@ import cs336.bench.Project;
 import cs336.distributed.bench.FsdpMode;
 import cs336.distributed.bench.ShardMode;
 import cs336.distributed.bench.ShardedMemory;
+import cs336.kernels.gemm.Fp32Gemm;
+import cs336.kernels.runtime.Fp32Emulation;
 import cs336.planner.StoredCases.Launching;
 import cs336.planner.StoredCases.StoredCase;
 import cs336.scaling.AttentionMemory;
@@ -36,6 +38,8 @@ import tech.tablesaw.api.Table;
 
 /** Predictions compared with every stored case that has a peak or ran out of memory. */
 class StoredPeaksTest {
+    private static final int H200_MULTIPROCESSORS = 132;
+
     private static final double TOLERANCE = 0.05;
     private static final List<ComparedPeak> COMPARED = new ArrayList<>();
 
@@ -79,7 +83,7 @@ class StoredPeaksTest {
      * Returns the predicted peak, or the part of it that is outside of a CUDA graph: what PyTorch counts as allocated
      * while the graph is replayed. The memory of the graph itself has been returned to its private pool, except for
      * gradients. A fused forward pass returns its logits outside of the pool, and has a workspace of cuBLAS for the
-     * stream that recorded it.
+     * stream that recorded it, unless kernels of this project replace cuBLAS.
      */
     private static long predictedBytes(StoredCase stored) {
         StepPlan plan = stored.plan();
@@ -93,8 +97,27 @@ class StoredPeaksTest {
                 * plan.config().contextLength()
                 * plan.config().vocabSize()
                 * plan.precision().compute().bytes();
-        long workspaces = (returnsLogits || !forward ? 2 : 1) * ModelMemory.CUBLAS_WORKSPACE;
+        boolean hasSecond = returnsLogits ? !replacesCublas(plan) : !forward;
+        long workspaces = (hasSecond ? 2 : 1) * ModelMemory.CUBLAS_WORKSPACE;
         return parameters * plan.pass().valuesPerParameter() + workspaces + (returnsLogits ? logits : 0);
+    }
+
+    /**
+     * Returns whether a fused forward pass does not call cuBLAS. In fp32 it does not if even the second matrix of the
+     * feed-forward layer, for which cuBLAS is best, has a faster kernel.
+     */
+    private static boolean replacesCublas(StepPlan plan) {
+        long tokens = (long) plan.batch() * plan.config().contextLength();
+        long in = plan.config().dFf();
+        long out = plan.config().dModel();
+        return plan.precision() == Precision.FP32
+                && new Fp32Gemm(Fp32Emulation.TF32_X3)
+                        .isFaster(
+                                new long[] {tokens, in},
+                                new long[] {in, 1},
+                                new long[] {in, out},
+                                new long[] {1, in},
+                                H200_MULTIPROCESSORS);
     }
 
     /** Adds the peaks of the first step and of what precedes it, with whole and with sharded optimizer state. */
