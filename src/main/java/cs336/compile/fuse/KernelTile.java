@@ -27,7 +27,8 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static final int ROW_ELEMENTS = 16; // the same, of narrow accesses
     private static final int MAX_ROW_ELEMENTS = 32; // more need too many registers
     private static final int ROW_BLOCK_ELEMENTS = 2048; // that all threads load at once; more are not faster (RMSNorm)
-    private static final int RELOADED_ACCESSES = 2; // of each thread to each tensor that is loaded again
+    private static final int RELOADED_ACCESSES = 2; // of each thread to each tensor that is loaded again, up to
+    private static final int RELOADING_ROW_THREADS = 512; // so many threads; then ROW_ACCESSES
     private static final int MULTIPROCESSORS = 132;
     private static final int SM_THREADS = 2048;
     private static final int MAX_SM_BLOCKS = 4;
@@ -58,7 +59,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
             boolean reload = canReload && inputBytes(group) > Gpu.STREAM_BYTES;
             while (threads < MAX_ROW_THREADS
                     && (reload
-                            ? accesses > RELOADED_ACCESSES * threads
+                            ? accesses > (threads < RELOADING_ROW_THREADS ? RELOADED_ACCESSES : ROW_ACCESSES) * threads
                             : accesses >= ROW_ACCESSES * threads && threads * vector < ROW_BLOCK_ELEMENTS)) {
                 threads *= 2; // fewer registers each, so that more loads are in flight
             }

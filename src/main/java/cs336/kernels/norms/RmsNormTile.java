@@ -36,7 +36,10 @@ public record RmsNormTile(
     private static final int BLOCK = 256;
     private static final int NARROW_BLOCK = 128; // one row of 1,024 or 2,048 16-bit elements
     private static final int MIN_ASYNC_COPY_BYTES = 4; // of cp.async
-    private static final int RELOADED_ACCESSES = 2; // per thread and row
+    private static final int RELOADED_ACCESSES = 2; // per thread and row, before more threads load a row twice
+    private static final int MAX_RELOADED_ACCESSES = 4;
+    private static final int MAX_RELOADING_BLOCK = 512; // larger blocks are slower
+    private static final int RELOADING_SM_BLOCKS = 4;
 
     /** The kernels of {@code kernels/rmsnorm.cu}. The wide ones are for rows that do not fit into registers. */
     public enum RmsNormPass {
@@ -87,17 +90,26 @@ public record RmsNormTile(
     }
 
     /**
-     * Returns the tile of the forward pass for tensors that are larger than the L2 cache. Larger blocks than
-     * {@value #BLOCK} threads are slower if they load a row twice.
+     * Returns the tile of the forward pass for tensors that are larger than the L2 cache. It loads a row twice, except
+     * where a thread would have more than {@value #MAX_RELOADED_ACCESSES} accesses.
      */
     public static RmsNormTile streaming(RowLayout layout) {
         RmsNormTile tile = forward(layout);
-        int threads = Math.max(NARROW_BLOCK, rowThreads(layout, RELOADED_ACCESSES * layout.vector(), BLOCK));
+        int threads =
+                Math.max(NARROW_BLOCK, rowThreads(layout, RELOADED_ACCESSES * layout.vector(), MAX_RELOADING_BLOCK));
+        int accesses = accessesPerThread(layout, threads);
         boolean reload = !tile.pass.isWide()
                 && layout.accessBytes() == 16
                 && layout.accesses() >= NARROW_BLOCK
-                && accessesPerThread(layout, threads) <= RELOADED_ACCESSES;
-        return reload ? new RmsNormTile(RmsNormPass.FORWARD, threads, 1, 1024 / threads, 1, false, false, true) : tile;
+                && accesses <= MAX_RELOADED_ACCESSES;
+        if (!reload) {
+            return tile;
+        }
+        int smBlocks = 1024 / threads;
+        if (accesses <= RELOADED_ACCESSES) {
+            smBlocks = Math.max(smBlocks, RELOADING_SM_BLOCKS); // 32 registers suffice for 512 threads
+        }
+        return new RmsNormTile(RmsNormPass.FORWARD, threads, 1, smBlocks, 1, false, false, true);
     }
 
     /** Returns the tile of the backward pass. */
