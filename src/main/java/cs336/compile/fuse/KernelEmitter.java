@@ -447,8 +447,11 @@ final class KernelEmitter {
     private void emitOutputs() {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
+        // Before the first store, so that all of them are in flight together
+        emitChunks(
+                "    ",
+                indent -> reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast"))));
         emitChunks("    ", indent -> {
-            reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast")));
             emitAccesses(late, indent);
             Set<Operation> elements = stores.stream().map(ElementStore::member).collect(Collectors.toSet());
             elements.addAll(
