@@ -112,7 +112,7 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
      * @throws IllegalArgumentException if the times do not follow a latency and a bandwidth
      */
     public static Cluster network(Cluster nominal, List<RingAllReduce.MeasuredAllReduce> allReduces) {
-        Seconds hop = nominal.within().latency();
+        Seconds hop = nominal.within().ringLatency();
         // Without the latency of its hops, an all-reduce is as fast as one of two ranks that send as many bytes.
         List<RingAllReduce.MeasuredAllReduce> ofTwo = allReduces.stream()
                 .map(m -> new RingAllReduce.MeasuredAllReduce(

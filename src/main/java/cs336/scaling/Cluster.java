@@ -21,13 +21,12 @@ import cs336.units.Seconds;
 public record Cluster(int perNode, Link within, Link between, Seconds launch) {
     /**
      * Nodes of eight NVIDIA H200s. Latencies per hop are those of NCCL's own model (src/graph/tuning.cc, protocol
-     * LL128: 1.9 µs in a ring over NVLink, 8.5 µs in a tree over a network; in a ring over a network 4.0 µs).
-     * Bandwidths are nominal: NVLink 450 GB/s, and 400 Gbit/s InfiniBand per GPU.
+     * LL128). Bandwidths are nominal: NVLink 450 GB/s, and 400 Gbit/s InfiniBand per GPU.
      */
     public static final Cluster H200 = new Cluster(
             8,
-            new Link("NVLink", Seconds.us(1.9), Bandwidth.gb(450)),
-            new Link("InfiniBand", Seconds.us(8.5), Bandwidth.gb(50)),
+            new Link("NVLink", Seconds.us(1.9), Seconds.us(1.2), Bandwidth.gb(450)),
+            new Link("InfiniBand", Seconds.us(4.0), Seconds.us(8.5), Bandwidth.gb(50)),
             Seconds.us(10));
 
     /** @throws IllegalArgumentException if {@code perNode} is below 1 */
@@ -96,9 +95,9 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
      */
     private Seconds ring(Collective collective, Bytes payload, DeviceGroup group) {
         int crossings = group.nodes() == 1 ? 0 : group.nodes();
-        Seconds round = within.latency()
+        Seconds round = within.ringLatency()
                 .times(group.ranks - crossings)
-                .plus(between.latency().times(crossings));
+                .plus(between.ringLatency().times(crossings));
         var allReduce = new RingAllReduce(round.times(1.0 / group.ranks), bandwidth(group));
         return allReduce.time(group.ranks, payload).times(collective.passes() / 2.0);
     }
@@ -108,8 +107,8 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
      * device sends the payload twice.
      */
     private Seconds tree(Bytes payload, DeviceGroup group) {
-        double depth = (group.perNode - 1) * within.latency().value()
-                + log2(group.nodes()) * between.latency().value();
+        double depth = (group.perNode - 1) * within.treeLatency().value()
+                + log2(group.nodes()) * between.treeLatency().value();
         return new Seconds(2 * (depth + payload.over(bandwidth(group)).value()));
     }
 

@@ -8,10 +8,16 @@ import cs336.units.Seconds;
  * A link from one device to another.
  *
  * @param name name of the class of links, such as NVLink
- * @param latency time from sending a byte to its arrival
+ * @param ringLatency time from sending a byte to its arrival, in a ring
+ * @param treeLatency the same in a tree
  * @param bandwidth bandwidth in each direction
  */
-public record Link(String name, Seconds latency, Bandwidth bandwidth) {
+public record Link(String name, Seconds ringLatency, Seconds treeLatency, Bandwidth bandwidth) {
+    /** Creates a link whose latency is the same in rings and trees. */
+    public Link(String name, Seconds latency, Bandwidth bandwidth) {
+        this(name, latency, latency, bandwidth);
+    }
+
     /** Returns the time for which a message occupies the link; the message arrives one latency later. */
     public Seconds holds(Bytes message) {
         return message.over(bandwidth);
@@ -19,6 +25,6 @@ public record Link(String name, Seconds latency, Bandwidth bandwidth) {
 
     /** Returns the link with another bandwidth. */
     public Link withBandwidth(Bandwidth other) {
-        return new Link(name, latency, other);
+        return new Link(name, ringLatency, treeLatency, other);
     }
 }

@@ -40,7 +40,7 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
                 Link link = link(rank, (rank + 1) % n);
                 List<SimulationTask> after = step == 0 ? List.of() : List.of(received.get((rank + n - 1) % n));
                 sent.add(simulation.task(
-                        "step " + step + " of " + rank, links.get(rank), link.holds(chunk), link.latency(), after));
+                        "step " + step + " of " + rank, links.get(rank), link.holds(chunk), link.ringLatency(), after));
             }
             received = sent;
         }
@@ -110,7 +110,7 @@ public record MessageSimulation(Cluster cluster, DeviceGroup group, Bytes payloa
             int receiver = mirrored ? n - 1 - to : to;
             Link link = link(sender, receiver);
             String name = sender + " to " + receiver;
-            return simulation.task(name, links.get(sender), link.holds(bytes), link.latency(), after);
+            return simulation.task(name, links.get(sender), link.holds(bytes), link.treeLatency(), after);
         }
     }
 

@@ -127,6 +127,21 @@ class ClusterTest {
     }
 
     @Test
+    void ringsAndTreesHaveTheirOwnLatencies() {
+        var link = new Link("link", new Seconds(1), new Seconds(3), new Bandwidth(Double.POSITIVE_INFINITY));
+        var nodes = new Cluster(1, link, link, Seconds.ZERO);
+        var group = new DeviceGroup(4, 1);
+        var payload = new Bytes(1200);
+        assertEquals(
+                new Seconds(2 * 3 * 1), nodes.time(Collective.ALL_REDUCE, payload, group, Algorithm.RING)); // 3 steps
+        assertEquals(
+                new Seconds(2 * 2 * 3), nodes.time(Collective.ALL_REDUCE, payload, group, Algorithm.TREE)); // 2 levels
+        var messages = new MessageSimulation(nodes, group, payload);
+        assertEquals(new Seconds(6), messages.ring().finish());
+        assertEquals(new Seconds(12), messages.tree(1).finish());
+    }
+
+    @Test
     void anAxisAcrossNodesHasOneDevicePerNode() {
         assertEquals(new DeviceGroup(64, 8), Cluster.H200.group(64, 1));
         assertEquals(new DeviceGroup(64, 1), Cluster.H200.group(64, 8));
