@@ -1,6 +1,7 @@
 package cs336.figures;
 
 import cs336.bench.ArgumentCheck;
+import cs336.units.IntegerMath;
 
 /**
  * The tiles of the score matrix QKᵀ in a tiled attention: a row of tiles for each block of queries, a column for each
@@ -34,12 +35,12 @@ public record ScoreTiles(int queries, int keys, int queryTile, int keyTile, bool
 
     /** Returns the number of rows of tiles. */
     public int rows() {
-        return (queries + queryTile - 1) / queryTile;
+        return IntegerMath.ceilDiv(queries, queryTile);
     }
 
     /** Returns the number of columns of tiles. */
     public int columns() {
-        return (keys + keyTile - 1) / keyTile;
+        return IntegerMath.ceilDiv(keys, keyTile);
     }
 
     /** Returns whether the query attends to the key. */

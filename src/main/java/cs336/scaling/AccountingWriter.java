@@ -11,6 +11,7 @@ import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.units.Bytes;
+import cs336.units.IntegerMath;
 import cs336.units.Tokens;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -91,7 +92,7 @@ record AccountingWriter(Path output, PrintWriter out) {
             String model, FeedForwardParallelism layer, CalculatedResults stored, List<LayerRow> rows)
             throws IOException {
         Tokens batch = layer.smallestBatch();
-        long perDevice = -Math.floorDiv(-batch.count(), layer.dataDevices()); // rounded up
+        long perDevice = IntegerMath.ceilDiv(batch.count(), layer.dataDevices());
         Bytes shard = Bytes.of(3L * layer.dModel() * layer.dFf(), 2)
                 .sharedBy((long) layer.dataDevices() * layer.tensorDevices());
         List<Measurement> numbers = List.of(

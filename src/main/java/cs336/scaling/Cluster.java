@@ -3,6 +3,7 @@ package cs336.scaling;
 import cs336.bench.ArgumentCheck;
 import cs336.units.Bandwidth;
 import cs336.units.Bytes;
+import cs336.units.IntegerMath;
 import cs336.units.Seconds;
 
 /**
@@ -62,7 +63,7 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         }
 
         int nodes() {
-            return -Math.floorDiv(-ranks, perNode);
+            return IntegerMath.ceilDiv(ranks, perNode);
         }
     }
 

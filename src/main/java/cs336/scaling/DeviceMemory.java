@@ -4,6 +4,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import cs336.units.Bytes;
+import cs336.units.IntegerMath;
 import cs336.units.Tokens;
 import java.util.ArrayList;
 import java.util.List;
@@ -109,7 +110,7 @@ public record DeviceMemory(ModelShape model, TrainingState state, Mesh mesh, Tok
 
     /** Returns the number of blocks in the largest pipeline stage. */
     static long blocksOfStage(ModelShape model, Mesh mesh) {
-        return -Math.floorDiv(-(long) model.blocks(), mesh.pipeline());
+        return IntegerMath.ceilDiv((long) model.blocks(), mesh.pipeline());
     }
 
     /** Returns the parameters of the largest pipeline stage; the embeddings and the head are in different stages. */

@@ -1,6 +1,7 @@
 package cs336.scaling;
 
 import cs336.units.Bytes;
+import cs336.units.IntegerMath;
 import cs336.units.Tokens;
 
 /**
@@ -50,7 +51,7 @@ public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, d
             throw new IllegalArgumentException("tokens must be at most " + limit(memory) + ", not " + tokens
                     + ": each device holds " + whole() + " of unsharded activations and has " + memory);
         }
-        return Math.max(1, -Math.floorDiv(-split().count(), room - 1));
+        return Math.max(1, IntegerMath.ceilDiv(split().count(), room - 1));
     }
 
     /** Returns the most tokens for which {@link #whole} does not exceed the memory of a device. */

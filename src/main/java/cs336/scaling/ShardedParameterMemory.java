@@ -3,6 +3,7 @@ package cs336.scaling;
 import cs336.bench.Pass;
 import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.torch.DType;
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -96,7 +97,7 @@ public record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredU
     }
 
     private long ceilDiv(long elements) {
-        return (elements + ranks - 1) / ranks;
+        return IntegerMath.ceilDiv(elements, ranks);
     }
 
     private ModelShape shape() {

@@ -84,7 +84,7 @@ public record Bytes(long count) implements Comparable<Bytes> {
         if (n < 1) {
             throw new IllegalArgumentException("n must be at least 1, not " + n);
         }
-        return new Bytes(-Math.floorDiv(-count, n));
+        return new Bytes(IntegerMath.ceilDiv(count, n));
     }
 
     /**

@@ -18,6 +18,7 @@ import cs336.kernels.runtime.TileSearch;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -129,7 +130,7 @@ final class FusedKernel implements Operator {
         var grid = new GridDim(Math.toIntExact(kernel.gridX()), kernel.gridY());
         module.kernel(KERNEL).launch(grid, new BlockDim(kernel.blockThreads()), kernel.sharedBytes(), all);
         if (!kernel.partials().isEmpty()) {
-            long tiles = (group.columns() + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
+            long tiles = IntegerMath.ceilDiv(group.columns(), KernelTile.COLUMN_THREADS);
             module.kernel(FINISH)
                     .launch(new GridDim(Math.toIntExact(tiles)), new BlockDim(KernelTile.MAX_BLOCK), 0, all);
         }
@@ -166,12 +167,13 @@ final class FusedKernel implements Operator {
             if (view.value() == input) {
                 int viewBytes = view.dtype().bytes();
                 long origin = input.layout().offset() * bytes;
-                before = Math.max(before, (origin - view.layout().offset() * viewBytes + bytes - 1) / bytes);
-                after = Math.max(after, (view.layout().end() * viewBytes - origin + bytes - 1) / bytes);
+                before = Math.max(
+                        before, IntegerMath.ceilDiv(origin - view.layout().offset() * viewBytes, bytes));
+                after = Math.max(after, IntegerMath.ceilDiv(view.layout().end() * viewBytes - origin, bytes));
             }
         }
         long perAccess = Math.max(1, KernelEmitter.ACCESS_BYTES / bytes);
-        long start = (before + perAccess - 1) / perAccess * perAccess;
+        long start = IntegerMath.roundUp(before, perAccess);
         Tensor copy = Layout.contiguous(input.dtype(), start + after).empty(device);
         Layout read = Layout.contiguous(input.dtype(), before + after).withOffset(tensor.storage_offset() - before);
         copy.narrow(0, start - before, before + after).copy_(read.view(tensor));

@@ -6,6 +6,7 @@ import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -78,7 +79,7 @@ final class KernelEmitter {
         tile = chosen == null ? KernelTile.of(group, vector, !readTwice.isEmpty()) : chosen;
         reloaded = tile.reload() ? readTwice : Map.of();
         long accesses = group.columns() / vector;
-        chunks = hasRows ? (int) ((accesses + tile.rowThreads() - 1) / tile.rowThreads()) : 1;
+        chunks = hasRows ? (int) IntegerMath.ceilDiv(accesses, tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
         late = hasRows && sums.isEmpty() ? lateLoads() : Map.of();
     }
@@ -122,8 +123,8 @@ final class KernelEmitter {
         int rowThreads = tile.rowThreads();
         int blockRows = tile.blockRows();
         long blocks = reduces
-                ? (group.rows() + blockRows - 1) / blockRows
-                : (group.columns() / vector + rowThreads - 1) / rowThreads;
+                ? IntegerMath.ceilDiv(group.rows(), blockRows)
+                : IntegerMath.ceilDiv(group.columns() / vector, rowThreads);
         String threads = "THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows;
         preamble(threads + (sums.isEmpty() ? "" : ", " + finishTile()));
         // Without a number of blocks, the compiler spills to fit more of them than the grid has.
@@ -256,7 +257,7 @@ final class KernelEmitter {
      * memory.
      */
     private EmittedKernel columnKernel() {
-        long tiles = (group.columns() / vector + KernelTile.COLUMN_THREADS - 1) / KernelTile.COLUMN_THREADS;
+        long tiles = IntegerMath.ceilDiv(group.columns() / vector, KernelTile.COLUMN_THREADS);
         preamble(finishTile());
         line("extern \"C\" __global__ void __launch_bounds__(TILE * SLOTS)");
         line(FusedKernel.KERNEL + "(" + parameters() + ") {");

@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import cs336.kernels.runtime.Gpu;
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -112,14 +113,14 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static KernelTile ofRows(
             FusionGroup group, int threads, int block, int smBlocks, boolean prefetch, boolean reload) {
         int blockRows = (int) Math.min(Math.max(1, block / threads), group.rows());
-        long blocks = (group.rows() + blockRows - 1) / blockRows;
+        long blocks = IntegerMath.ceilDiv(group.rows(), blockRows);
         int parts = group.hasColumnSums() ? (int) Math.min(blocks, (long) smBlocks * MULTIPROCESSORS) : 1;
         return new KernelTile(threads, blockRows, parts, smBlocks, prefetch, reload);
     }
 
     private static int columnParts(FusionGroup group, int vector, int blocks) {
-        long tiles = (group.columns() / vector + COLUMN_THREADS - 1) / COLUMN_THREADS;
-        return (int) Math.max(1, Math.min(blocks / tiles, (group.rows() + SLOTS - 1) / SLOTS));
+        long tiles = IntegerMath.ceilDiv(group.columns() / vector, COLUMN_THREADS);
+        return (int) Math.max(1, Math.min(blocks / tiles, IntegerMath.ceilDiv(group.rows(), SLOTS)));
     }
 
     private static long inputBytes(FusionGroup group) {
@@ -130,6 +131,6 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
 
     /** Returns the elements of a row that each thread computes, if all accesses are of {@code vector} elements. */
     private static long elements(FusionGroup group, int threads) {
-        return (group.columns() + threads - 1L) / threads;
+        return IntegerMath.ceilDiv(group.columns(), threads);
     }
 }

@@ -8,6 +8,7 @@ import cs336.scaling.ModelMemory;
 import cs336.scaling.TensorMemory;
 import cs336.scaling.TensorMemory.TensorPurpose;
 import cs336.torch.DType;
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -95,7 +96,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
 
     private TensorMemory optimizerState() {
         return (sharded
-                        ? fp32("moments of AdamW, this rank's shard", "2P / n", (2 * count() + ranks - 1) / ranks)
+                        ? fp32("moments of AdamW, this rank's shard", "2P / n", IntegerMath.ceilDiv(2 * count(), ranks))
                         : fp32("moments of AdamW", "2P", 2 * count()))
                 .as(TensorPurpose.OPTIMIZER_STATE);
     }

@@ -6,6 +6,7 @@ import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -479,7 +480,7 @@ public final class ProcessGroup implements AutoCloseable {
                 throw new IllegalArgumentException("a value must have at most " + MOST_GATHERED_BYTES / size()
                         + " bytes to be gathered from " + size() + " ranks, not " + longest);
             }
-            int elements = (longest + Long.BYTES - 1) / Long.BYTES;
+            int elements = IntegerMath.ceilDiv(longest, Long.BYTES);
             long[] padded = new long[elements];
             ByteBuffer.wrap(Arrays.copyOf(mine, elements * Long.BYTES))
                     .asLongBuffer()

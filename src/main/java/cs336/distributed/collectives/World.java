@@ -1,5 +1,6 @@
 package cs336.distributed.collectives;
 
+import cs336.units.IntegerMath;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -41,7 +42,7 @@ public record World(int rank, int size, int localRank, int localSize, String mas
      * rank 0.
      */
     public int nodes() {
-        return (size + localSize - 1) / localSize;
+        return IntegerMath.ceilDiv(size, localSize);
     }
 
     /** Returns the position of a process whose group runs on this machine only. */

@@ -1,5 +1,6 @@
 package cs336.distributed.training;
 
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -98,10 +99,10 @@ public record FlatLayout(List<ShardedBucket> buckets) {
     }
 
     private static ShardedBucket bucket(List<ParameterSlot> slots, long used, int ranks) {
-        return new ShardedBucket(slots, ranks, aligned((used + ranks - 1) / ranks));
+        return new ShardedBucket(slots, ranks, aligned(IntegerMath.ceilDiv(used, ranks)));
     }
 
     private static long aligned(long elements) {
-        return (elements + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        return IntegerMath.roundUp(elements, ALIGNMENT);
     }
 }

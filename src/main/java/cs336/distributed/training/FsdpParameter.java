@@ -6,6 +6,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.util.Arrays;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -52,7 +53,7 @@ final class FsdpParameter implements AutoCloseable {
         ranks = sharded ? group.size() : 1;
         shape = Tensors.shape(weight);
         long rows = sharded ? shape[0] : 1;
-        shardRows = (rows + ranks - 1) / ranks;
+        shardRows = IntegerMath.ceilDiv(rows, ranks);
         firstRow = sharded ? Math.min(rows, group.rank() * shardRows) : 0;
         localRows = Math.min(rows, firstRow + shardRows) - firstRow;
         try (var scope = MemoryScope.open();

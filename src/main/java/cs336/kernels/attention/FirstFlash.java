@@ -12,6 +12,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
@@ -79,7 +80,7 @@ public record FirstFlash() implements FlashVariant {
          * those of streamed tiles by one more.
          */
         public int sharedBytes(int width) {
-            int stride = (width + LANES - 1) / LANES * LANES;
+            int stride = IntegerMath.roundUp(width, LANES);
             return Float.BYTES * (ownTiles * WARPS * WARP_ROWS * stride + streamedTiles * LANES * (stride + 1));
         }
     }
@@ -119,7 +120,7 @@ public record FirstFlash() implements FlashVariant {
             Tensor dOut = dO.contiguous();
             Tensor delta = Gpu.of(q).empty(Tensors.leadingShape(q));
             long rows = delta.numel();
-            launch(FirstFlashKernel.DELTA, q, (rows + WARPS - 1) / WARPS, o.contiguous(), dOut, delta, rows);
+            launch(FirstFlashKernel.DELTA, q, IntegerMath.ceilDiv(rows, WARPS), o.contiguous(), dOut, delta, rows);
             Tensor dQ = torch.empty_like(queries);
             Tensor dK = torch.empty_like(keys);
             Tensor dV = torch.empty_like(values);
@@ -185,7 +186,7 @@ public record FirstFlash() implements FlashVariant {
     private static long tiles(Tensor x) {
         int rows = WARPS * WARP_ROWS;
         long heads = x.numel() / (x.size(-2) * x.size(-1));
-        return heads * ((x.size(-2) + rows - 1) / rows);
+        return heads * IntegerMath.ceilDiv(x.size(-2), rows);
     }
 
     private static int length(Tensor x) {

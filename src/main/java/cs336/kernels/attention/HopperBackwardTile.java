@@ -1,8 +1,8 @@
 package cs336.kernels.attention;
 
-import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
+import cs336.units.IntegerMath;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.stream.IntStream;
@@ -75,10 +75,10 @@ public record HopperBackwardTile(int width, int split) {
      * the multiprocessors.
      */
     private double time(long heads, long queries, long keys, boolean causal, int multiprocessors) {
-        long tiles = GridDim.ceilDiv(keys, KEYS);
-        long blocks = GridDim.ceilDiv(queries, queries());
+        long tiles = IntegerMath.ceilDiv(keys, KEYS);
+        long blocks = IntegerMath.ceilDiv(queries, queries());
         double fixed = FIXED + (split == 1 ? 0 : GATHER + GATHER_COLUMN * width * (split - 1));
-        double longest = fixed + GridDim.ceilDiv(blocks, split) * stepTime();
+        double longest = fixed + IntegerMath.ceilDiv(blocks, split) * stepTime();
         double all = heads * (tiles * split * fixed + steps(tiles, blocks, causal) * stepTime());
         return Math.max(longest, all / multiprocessors * (split == 4 ? CLUSTER_OF_4_OVERHEAD : 1));
     }
@@ -90,7 +90,7 @@ public record HopperBackwardTile(int width, int split) {
         }
         // blocks of queries that each tile skips in addition to those of the previous one
         long skipped = KEYS / queries();
-        long attended = Math.min(tiles, GridDim.ceilDiv(blocks, skipped));
+        long attended = Math.min(tiles, IntegerMath.ceilDiv(blocks, skipped));
         return attended * blocks - skipped * attended * (attended - 1) / 2;
     }
 

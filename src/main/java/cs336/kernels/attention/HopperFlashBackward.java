@@ -14,6 +14,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.MemoryFormatOptional;
@@ -137,7 +138,7 @@ final class HopperFlashBackward {
         int keys = Math.toIntExact(k.size(-2));
         int d = (int) q.size(-1);
         int blockQueries = tile.queries();
-        long blocks = batchedHeads * GridDim.ceilDiv(rows, blockQueries);
+        long blocks = batchedHeads * IntegerMath.ceilDiv(rows, blockQueries);
 
         // One fp32 buffer: L and D, the sum of dQ, and the counters that order the additions to it.
         long statistics = blocks * STATISTICS * blockQueries;
@@ -179,8 +180,8 @@ final class HopperFlashBackward {
                 dOut.stride(-2));
         main.launch(
                 stream,
-                new GridDim(
-                        Math.toIntExact(batchedHeads * GridDim.ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
+                new GridDim(Math.toIntExact(
+                        batchedHeads * IntegerMath.ceilDiv(keys, HopperBackwardTile.KEYS) * tile.split())),
                 new BlockDim(HopperBackwardTile.THREADS),
                 tile.sharedBytes(),
                 boxes(q, blockQueries),

@@ -2,6 +2,7 @@ package cs336.kernels.attention;
 
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
+import cs336.units.IntegerMath;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -140,7 +141,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
      * @throws ArithmeticException if the kernel could not count them in 32 bits
      */
     int tiles(int heads, int rows) {
-        return Math.toIntExact((long) heads * ((rows + queries() - 1) / queries()));
+        return Math.toIntExact((long) heads * IntegerMath.ceilDiv(rows, queries()));
     }
 
     /**
@@ -158,7 +159,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes() {
-        int rowBytes = (dimension + BOX_COLUMNS - 1) / BOX_COLUMNS * BOX_COLUMNS * ELEMENT_BYTES;
+        int rowBytes = IntegerMath.roundUp(dimension, BOX_COLUMNS) * ELEMENT_BYTES;
         int keyBlocks = stages * (splitKeys ? consumers : 1);
         int partials = splitKeys ? (consumers - 1) * (dimension / 2 + STATISTICS) * WARPGROUP * Float.BYTES : 0;
         int barriers = 2 * Q_BUFFERS + 4 * keyBlocks + 2;
@@ -190,7 +191,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
         /** Returns the estimated time in µs: of the cluster that finishes last, or of a GPU that is always busy. */
         double time(int heads, int queries, int keys, boolean causal, int multiprocessors) {
             int concurrent = tile.clusters(multiprocessors);
-            int rounds = (tile.tiles(heads, queries) + concurrent - 1) / concurrent;
+            int rounds = IntegerMath.ceilDiv(tile.tiles(heads, queries), concurrent);
             double longest = 0;
             if (!causal) {
                 longest = rounds * (fixed + perBlock * blocks(keys));
@@ -243,11 +244,11 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
 
         /** Returns the end of the queries of a tile, counted from the last tile of a head. */
         private int queryEnd(int queries, int fromLast) {
-            return (queries + BOX_ROWS - 1) / BOX_ROWS * BOX_ROWS - fromLast * tile.queries();
+            return IntegerMath.roundUp(queries, BOX_ROWS) - fromLast * tile.queries();
         }
 
         private int blocks(int keys) {
-            return (keys + tile.keys() - 1) / tile.keys();
+            return IntegerMath.ceilDiv(keys, tile.keys());
         }
     }
 }

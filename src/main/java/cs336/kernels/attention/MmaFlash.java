@@ -13,6 +13,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -223,7 +224,7 @@ public record MmaFlash(Fp32Emulation fp32) implements FlashVariant {
             }
         }
         MmaTile tile = loaded.tile;
-        int blocks = Math.toIntExact((own.rows() + tile.rows() - 1) / tile.rows());
+        int blocks = Math.toIntExact(IntegerMath.ceilDiv(own.rows(), tile.rows()));
         loaded.kernel.launch(
                 stream, own.grid(blocks), new BlockDim(tile.threads()), tile.sharedBytes(), arguments.toArray());
     }

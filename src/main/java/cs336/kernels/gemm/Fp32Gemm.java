@@ -3,7 +3,6 @@ package cs336.kernels.gemm;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -13,6 +12,7 @@ import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -150,7 +150,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
     private double cycles(LinearProblem problem, int tileColumns, int multiprocessors) {
         double stage = isSplit() ? 13 * tileColumns + 250 : Math.max(3.5 * tileColumns + 100, 500);
         return problem.waves(TILE_ROWS, tileColumns, multiprocessors)
-                * (GridDim.ceilDiv(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
+                * (IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
     }
 
     /**

@@ -1,6 +1,7 @@
 package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.GridDim;
+import cs336.units.IntegerMath;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -32,12 +33,12 @@ public record LinearProblem(long rows, long columns, long depth, int weights) {
     }
 
     private long tiles(long tileRows, long tileColumns) {
-        return GridDim.ceilDiv(rows, tileRows) * GridDim.ceilDiv(allColumns(), tileColumns);
+        return IntegerMath.ceilDiv(rows, tileRows) * IntegerMath.ceilDiv(allColumns(), tileColumns);
     }
 
     /** Returns the largest number of tiles that a cluster computes. */
     long waves(long tileRows, long tileColumns, int multiprocessors) {
-        return GridDim.ceilDiv(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
+        return IntegerMath.ceilDiv(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
     }
 
     /** Returns the grid of a launch: at most one block per multiprocessor. */

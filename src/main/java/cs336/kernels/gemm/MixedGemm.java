@@ -2,7 +2,6 @@ package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -12,6 +11,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
+import cs336.units.IntegerMath;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -61,7 +61,7 @@ public record MixedGemm() implements JavaOperator {
             return false;
         }
         double cycles = problem.waves(TILE_ROWS, TILE_COLUMNS, multiprocessors)
-                * (GridDim.ceilDiv(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
+                * (IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
         double elements = (double) problem.allColumns() * problem.depth();
         double separate = elements * (CAST_CYCLES + problem.rows() * MULTIPLY_CYCLES);
         return cycles < LARGEST_RATIO * (LAUNCH_CYCLES + separate * H200_MULTIPROCESSORS / multiprocessors);

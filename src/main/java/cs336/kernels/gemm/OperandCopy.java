@@ -7,6 +7,7 @@ import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
 import cs336.torch.Device;
+import cs336.units.IntegerMath;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
@@ -44,7 +45,8 @@ public final class OperandCopy {
         }
         KERNELS.computeIfAbsent(new OperandCopyKey(isTransposed, parts, gpu.device()), OperandCopy::load)
                 .launch(
-                        new GridDim(Math.toIntExact(GridDim.ceilDiv(rows, SIDE) * GridDim.ceilDiv(columns, SIDE))),
+                        new GridDim(
+                                Math.toIntExact(IntegerMath.ceilDiv(rows, SIDE) * IntegerMath.ceilDiv(columns, SIDE))),
                         new BlockDim(THREADS),
                         sharedBytes(isTransposed),
                         x,

@@ -2,7 +2,6 @@ package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
@@ -11,6 +10,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
+import cs336.units.IntegerMath;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
@@ -113,7 +113,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     private static long cycles(LinearProblem problem, int tileColumns, int multiprocessors) {
         long stage = Math.max(256 + 3L * tileColumns, tileColumns == 256 ? 1152 : 0);
         return problem.waves(TILE_ROWS, tileColumns, multiprocessors)
-                * (GridDim.ceilDiv(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
+                * (IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH) * stage + TILE_CYCLES);
     }
 
     /** Returns the macros to compile the kernel with. */

@@ -9,6 +9,7 @@ import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.units.IntegerMath;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
@@ -40,7 +41,7 @@ final class ColumnSum {
         Tensor sum = Gpu.of(device).empty(type, columns);
         kernel(type, device)
                 .launch(
-                        new GridDim((columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS),
+                        new GridDim(IntegerMath.ceilDiv(columns, BLOCK_COLUMNS)),
                         BLOCK,
                         0,
                         partial,

@@ -8,6 +8,7 @@ import cs336.kernels.runtime.Kernel;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.RowLayout;
+import cs336.units.IntegerMath;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.Tensor;
@@ -96,7 +97,7 @@ final class RmsNormKernels {
      * once.
      */
     private GridDim grid(long rows) {
-        long blocks = (rows + tile.blockRows() - 1) / tile.blockRows();
+        long blocks = IntegerMath.ceilDiv(rows, tile.blockRows());
         return new GridDim((int) Math.min(blocks, tile.persistent() ? residentBlocks : Integer.MAX_VALUE));
     }
 

@@ -2,6 +2,7 @@ package cs336.kernels.norms;
 
 import cs336.kernels.runtime.RowLayout;
 import cs336.torch.DType;
+import cs336.units.IntegerMath;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
@@ -154,7 +155,7 @@ public record RmsNormTile(
     }
 
     private static int accessesPerThread(RowLayout layout, int rowThreads) {
-        return (layout.accesses() + rowThreads - 1) / rowThreads;
+        return IntegerMath.ceilDiv(layout.accesses(), rowThreads);
     }
 
     /** Returns the number of threads per block. */

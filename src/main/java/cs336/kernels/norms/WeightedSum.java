@@ -17,6 +17,7 @@ import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.Tensors;
+import cs336.units.IntegerMath;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -112,7 +113,7 @@ public final class WeightedSum extends AutogradFunction {
         RowLayout layout = RowLayout.of(weight, x, dx);
         Gpu gpu = Gpu.of(layout.device());
         long rows = x.numel() / layout.width();
-        int gridX = (layout.accesses() + THREADS - 1) / THREADS;
+        int gridX = IntegerMath.ceilDiv(layout.accesses(), THREADS);
         long gridY = Math.max(1, (long) gpu.multiprocessors() * SM_BLOCKS / gridX);
         var grid = new GridDim(gridX, (int) Math.min(rows, gridY));
         Tensor partial = gpu.empty(grid.y(), layout.width());

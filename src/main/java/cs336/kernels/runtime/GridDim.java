@@ -27,11 +27,6 @@ public record GridDim(int x, int y, int z) {
         this(x, y, 1);
     }
 
-    /** Returns the quotient of positive numbers, rounded up: the number of blocks or tiles for so many elements. */
-    public static long ceilDiv(long dividend, long divisor) {
-        return (dividend + divisor - 1) / divisor;
-    }
-
     /** Returns the number of blocks, x · y · z. */
     public long blocks() {
         return (long) x * y * z;

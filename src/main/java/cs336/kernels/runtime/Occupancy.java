@@ -1,5 +1,6 @@
 package cs336.kernels.runtime;
 
+import cs336.units.IntegerMath;
 import java.util.Objects;
 
 /**
@@ -83,7 +84,7 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
     }
 
     private static int roundUp(int n, int unit) {
-        return (n + unit - 1) / unit * unit;
+        return IntegerMath.roundUp(n, unit);
     }
 
     @Override
