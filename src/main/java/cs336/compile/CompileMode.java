@@ -10,7 +10,7 @@ enum CompileMode {
     PLAIN,
     /** The same operators as one CUDA graph. */
     GRAPH,
-    /** With generated kernels for the operations outside of attention; on a GPU as one CUDA graph. */
+    /** With generated kernels, but without FlashAttention in place of plain attention; on a GPU as one CUDA graph. */
     FUSED,
     /** The same, with the fastest tile of each generated kernel, found by timing on the GPU. */
     SEARCHED;

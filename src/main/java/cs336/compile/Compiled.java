@@ -128,7 +128,9 @@ public final class Compiled implements AutoCloseable {
     /**
      * Returns a version whose calls without gradients run as a CUDA graph on a GPU, which removes their launch
      * overhead. Such a call overwrites the outputs of the previous call of the same recording. Calls with gradients run
-     * without a graph.
+     * without a graph. The second call with the same kind of inputs records the graph. It throws
+     * {@link IllegalStateException} if the function writes to its inputs or to tensors outside of it, or if inputs with
+     * different dtypes share memory.
      */
     public Compiled asGraph() {
         return new Compiled(function, parameters, keepsAttention, true, fallsBack);
@@ -144,9 +146,11 @@ public final class Compiled implements AutoCloseable {
 
     /**
      * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
-     * differentiable once. A function with gradients that writes to tensors outside of it, or of whose outputs none
-     * requires a gradient, is not compiled but called. A call inside of a function that is being recorded becomes a
-     * part of that recording.
+     * differentiable once. The first call with gradients runs the function twice. A function with gradients is called
+     * without being compiled if it writes to tensors outside of it, if none of its outputs requires a gradient, or if
+     * it writes in place to an intermediate tensor; on a GPU, writes of simple operators to a whole tensor are
+     * compiled. {@link #recordings} does not count such a function. A call inside of a function that is being recorded
+     * becomes a part of that recording.
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
      * seed: unused ones are removed, and a recording with gradients draws numbers of its own.
@@ -154,7 +158,8 @@ public final class Compiled implements AutoCloseable {
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of
      *     tensors on the host, unless {@link #orPlain}. The message names the operator and the source line
-     * @throws IllegalArgumentException if there is no input, or one is null, undefined or not dense
+     * @throws IllegalArgumentException if there is no input, or one is null, undefined, not dense or of a dtype that
+     *     {@link DType} does not have; also with {@link #orPlain}
      * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter
      */
     public Tensor[] apply(Tensor... inputs) {

@@ -219,9 +219,11 @@ public final class CompiledStep implements AutoCloseable {
      * multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link Fp32Gemm}. Results change by
      * rounding only, unless they are infinite.
      *
-     * <p>With {@link AdamW} in bf16 on a GPU, the optimizer stores bf16 copies of the weights for the forward pass, and
-     * after a step {@code grad()} of a weight is bf16. Clipping then changes what the optimizer reads, but not
-     * {@code grad()}.
+     * <p>With {@link AdamW} in bf16 or fp16 on a GPU, the optimizer stores 16-bit copies of the weights for the forward
+     * pass. In bf16 without {@link DistributedDataParallel}, {@code grad()} of a weight is bf16 after a step. With
+     * AdamW in any precision but fp16, {@link #clip} scales what the optimizer reads, but not {@code grad()}.
+     *
+     * <p>On a GPU a target outside the vocabulary is not detected: its token counts with a loss of 0.
      */
     public CompiledStep fuse() {
         requireNoPass("fuse");
@@ -376,10 +378,11 @@ public final class CompiledStep implements AutoCloseable {
     }
 
     private void requireIds(String name, Tensor ids) {
-        if (ids == null || ids.isNull() || !ids.defined() || ids.dim() != 2 || DType.of(ids) != DType.INT64) {
+        boolean isMatrix = ids != null && !ids.isNull() && ids.defined() && ids.dim() == 2;
+        if (!isMatrix || ids.scalar_type().value != DType.INT64.scalarType().value) {
             throw new IllegalArgumentException(name + " must be an int64 tensor of shape [B, T]");
         }
-        if (ids.is_cuda() != device.isCuda()) {
+        if (!Device.of(ids).equals(device)) {
             throw new IllegalArgumentException(name + " must be on the model's device, " + device);
         }
     }

@@ -66,8 +66,8 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
      * @param results receives the outputs of the function, in the caller's memory scope, if this method returns empty
-     * @return empty if the function writes to tensors outside of it, or in place to values that both passes need, or if
-     *     no output requires a gradient
+     * @return empty if the function writes to tensors outside of it, if no output requires a gradient, or if
+     *     {@link Partition#of} cannot split the program because of a write in place
      */
     static Optional<DifferentiableProgram> record(
             TensorFunction function,

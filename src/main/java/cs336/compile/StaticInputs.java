@@ -4,6 +4,7 @@ import cs336.compile.program.Layout;
 import cs336.torch.MemoryScope;
 import java.util.Arrays;
 import java.util.List;
+import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -56,13 +57,13 @@ final class StaticInputs implements AutoCloseable {
         }
     }
 
-    /** Returns the elements of a tensor without repetitions by strides of 0, which cannot be written. */
+    /** Returns a tensor, or its memory if elements share it, as in {@code x.expand} or {@code x.unfold}. */
     private static Tensor distinct(Tensor tensor) {
-        Tensor distinct = tensor;
-        for (int dim = 0; dim < tensor.dim(); dim++) {
-            distinct = tensor.stride(dim) == 0 && tensor.size(dim) > 1 ? distinct.narrow(dim, 0, 1) : distinct;
-        }
-        return distinct;
+        Layout layout = Layout.of(tensor);
+        long memory = layout.end() - layout.offset();
+        return layout.elements() <= memory
+                ? tensor
+                : tensor.as_strided(new long[] {memory}, new long[] {1}, new LongOptional(layout.offset()));
     }
 
     Tensor[] tensors() {

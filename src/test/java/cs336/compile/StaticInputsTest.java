@@ -23,6 +23,7 @@ class StaticInputsTest extends ScopedTest {
             torch.randn(3, 9).narrow(1, 1, 4),
             torch.randn(4).expand(3, 4),
             torch.randn(1).expand(2, 2),
+            torch.randn(9).narrow(0, 2, 6).unfold(0, 3, 1),
             torch.randn(0, 4),
             torch.scalar_tensor(new Scalar(2.0))
         };

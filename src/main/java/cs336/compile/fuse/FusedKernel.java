@@ -35,8 +35,8 @@ final class FusedKernel implements Operator {
     static final String KERNEL = "fused";
     static final String FINISH = "finish";
 
-    private static final int MOST_SHARED_BYTES = 160 * 1024; // dynamic, of a block; sm_80 has 163 KiB in all
-    private static final int STATIC_SHARED_BYTES = 3 * 1024; // upper bound of a kernel's static shared memory
+    private static final int MOST_SHARED_BYTES = 160 * 1024; // of a block; sm_80 has 163 KiB in all
+    private static final int STATIC_SHARED_BYTES = 3 * 1024; // upper bound of what reductions of rows use
     private static final Map<ModuleKey, KernelModule> MODULES = new ConcurrentHashMap<>();
     private static final Map<ModuleKey, EmittedKernel> FASTEST = new ConcurrentHashMap<>(); // by the unsearched kernel
 
@@ -180,7 +180,7 @@ final class FusedKernel implements Operator {
         return copy.narrow(0, start, after);
     }
 
-    /** Returns the dynamic shared memory that a block may use. */
+    /** Returns the shared memory that a block may use for rows and their sums. */
     private int mostSharedBytes() {
         int ofDevice = device.isCuda() ? Gpu.of(device).blockSharedBytes() - STATIC_SHARED_BYTES : MOST_SHARED_BYTES;
         return Math.min(MOST_SHARED_BYTES, ofDevice);

@@ -38,11 +38,23 @@ final class KernelEmitter {
      * @param gridX blocks in x
      * @param gridY blocks in y
      * @param sharedBytes dynamic shared memory per block
+     * @param staticBytes static shared memory per block for the sums of its rows
      * @param parts the number of partial sums per column
      * @param partials dtypes of the tensors [parts, columns] of partial sums, which the second kernel adds up
      */
     record EmittedKernel(
-            String source, int blockThreads, long gridX, int gridY, int sharedBytes, int parts, List<DType> partials) {}
+            String source,
+            int blockThreads,
+            long gridX,
+            int gridY,
+            int sharedBytes,
+            int staticBytes,
+            int parts,
+            List<DType> partials) {
+        boolean fits(int mostSharedBytes) {
+            return sharedBytes + staticBytes <= mostSharedBytes;
+        }
+    }
 
     static final int ACCESS_BYTES = 16;
     private static final int STAGES = 2; // of prefetched rows: the current and the next one
@@ -92,7 +104,7 @@ final class KernelEmitter {
     static EmittedKernel of(FusionGroup group, List<ProgramValue> outputs, int mostSharedBytes) {
         var emitter = new KernelEmitter(group, outputs, null);
         EmittedKernel kernel = emitter.kernel();
-        return kernel.sharedBytes() <= mostSharedBytes
+        return kernel.fits(mostSharedBytes)
                 ? kernel
                 : new KernelEmitter(group, outputs, emitter.tile.withoutPrefetch()).kernel();
     }
@@ -102,7 +114,7 @@ final class KernelEmitter {
         var emitter = new KernelEmitter(group, outputs, null);
         return KernelTile.candidates(group, emitter.vector, !emitter.readTwice.isEmpty()).stream()
                 .map(tile -> new KernelEmitter(group, outputs, tile).kernel())
-                .filter(kernel -> kernel.sharedBytes() <= mostSharedBytes)
+                .filter(kernel -> kernel.fits(mostSharedBytes))
                 .toList();
     }
 
@@ -111,9 +123,10 @@ final class KernelEmitter {
     }
 
     /** Returns the emitted kernel with its grid. */
-    private EmittedKernel kernel(int blockThreads, long gridX, int gridY, int sharedBytes) {
+    private EmittedKernel kernel(int blockThreads, long gridX, int gridY, int sharedBytes, int staticBytes) {
         List<DType> partials = sums.stream().map(PointwiseOperator::computeType).toList();
-        return new EmittedKernel(text.toString(), blockThreads, gridX, gridY, sharedBytes, tile.parts(), partials);
+        return new EmittedKernel(
+                text.toString(), blockThreads, gridX, gridY, sharedBytes, staticBytes, tile.parts(), partials);
     }
 
     // ---- kernels
@@ -152,11 +165,7 @@ final class KernelEmitter {
             line("    syncRow<THREADS>(barrier); // the next row uses the same shared memory");
             line("    }");
             if (blockRows > 1) {
-                int bytes = sums.stream()
-                        .mapToInt(sum -> PointwiseOperator.computeType(sum).bytes())
-                        .max()
-                        .getAsInt();
-                line("    __shared__ __align__(16) unsigned char sums[BLOCK_ROWS * COLUMNS * " + bytes + "];");
+                line("    __shared__ __align__(16) unsigned char sums[" + sumBytes() + "];");
             }
             sums.forEach(this::emitPartialSums);
         }
@@ -164,7 +173,19 @@ final class KernelEmitter {
         emitFinish();
         int blockThreads = rowThreads * blockRows;
         int sharedBytes = STAGES * prefetched.size() * chunks * blockThreads * ACCESS_BYTES;
-        return kernel(blockThreads, sums.isEmpty() ? blocks : tile.parts(), 1, sharedBytes);
+        return kernel(blockThreads, sums.isEmpty() ? blocks : tile.parts(), 1, sharedBytes, sumBytes());
+    }
+
+    /** Returns the shared memory in which the rows of a block add up their sums. */
+    private int sumBytes() {
+        if (sums.isEmpty() || tile.blockRows() == 1) {
+            return 0;
+        }
+        int bytes = sums.stream()
+                .mapToInt(sum -> PointwiseOperator.computeType(sum).bytes())
+                .max()
+                .getAsInt();
+        return Math.toIntExact(tile.blockRows() * group.columns() * bytes);
     }
 
     private void emitRow() {
@@ -287,7 +308,7 @@ final class KernelEmitter {
         line("    }");
         line("}");
         emitFinish();
-        return kernel(KernelTile.MAX_BLOCK, tiles, tile.parts(), 0);
+        return kernel(KernelTile.MAX_BLOCK, tiles, tile.parts(), 0, 0);
     }
 
     private String finishTile() {

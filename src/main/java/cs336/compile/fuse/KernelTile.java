@@ -129,7 +129,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
                 .sum();
     }
 
-    /** Returns the elements of a row that each thread computes, if all accesses are of {@code vector} elements. */
+    /** Returns the elements of a row that each thread computes, rounded up. */
     private static long elements(FusionGroup group, int threads) {
         return IntegerMath.ceilDiv(group.columns(), threads);
     }

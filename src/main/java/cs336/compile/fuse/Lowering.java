@@ -73,11 +73,13 @@ final class Lowering {
     private boolean lower(Operation operation, ProgramValue out) {
         List<Argument> in = operation.arguments();
         Layout layout = out.layout();
+        if (!isHere(out) || !operation.reads().stream().allMatch(view -> isHere(view.value()))) {
+            return false;
+        }
         if (isComplex(layout)) {
             return operation.operator().toString().equals("mul.Tensor") && complexMul(operation, out);
         }
-        boolean hasLowerableOperands =
-                operation.reads().stream().allMatch(view -> isLowerable(view.dtype()) && sameDevice(view));
+        boolean hasLowerableOperands = operation.reads().stream().allMatch(view -> isLowerable(view.dtype()));
         if (!hasLowerableOperands || !isLowerable(layout.dtype())) {
             return false;
         }
@@ -491,9 +493,9 @@ final class Lowering {
         return dtype != DType.COMPLEX64 && dtype != DType.UINT64;
     }
 
-    private boolean sameDevice(View view) {
-        var tensor = program.constants().get(view.value().root());
-        return tensor == null || tensor.is_cuda() == device.isCuda();
+    /** Returns whether generated kernels can access the value. A function may also use tensors of another device. */
+    private boolean isHere(ProgramValue value) {
+        return value.isOn(device.kind());
     }
 
     // ---- values

@@ -39,7 +39,8 @@ public record Partition(Program forward, Program backward) {
      *     the function, then the gradients of the inputs
      * @param inputs the number of inputs of the function
      * @param outputs the number of its outputs
-     * @return empty if the program writes in place to values that both passes use
+     * @return empty if the program writes in place to a value that does not depend on the gradients of the outputs, or
+     *     if an output of the function depends on them
      */
     public static Optional<Partition> of(Program joint, int inputs, int outputs) {
         return new Cut(joint, inputs, outputs).partition();

@@ -50,11 +50,7 @@ public record Operation(
     public List<View> reads() {
         List<View> reads = new ArrayList<>();
         for (Argument argument : arguments) {
-            if (argument instanceof View view) {
-                reads.add(view);
-            } else {
-                reads.addAll(argument.tensors());
-            }
+            reads.addAll(argument.tensors());
         }
         return reads;
     }

@@ -1,6 +1,7 @@
 package cs336.compile.program;
 
 import cs336.torch.DType;
+import cs336.torch.DeviceKind;
 
 /**
  * The contents of a storage between two writes. An operation that writes in place ends one value and creates the next
@@ -10,6 +11,7 @@ public final class ProgramValue {
     private final int id;
     private final String name;
     private final Layout layout;
+    private final DeviceKind device; // null: that of the program
     private final ProgramValue overwritten;
     private final ProgramValue root;
 
@@ -19,13 +21,20 @@ public final class ProgramValue {
      * @param id unique in the program
      * @param name the name in printed programs
      * @param layout the layout of the tensor that the operation returned, or that the program received
+     * @param device where that tensor is
      */
-    public ProgramValue(int id, String name, Layout layout) {
+    public ProgramValue(int id, String name, Layout layout, DeviceKind device) {
         this.id = id;
         this.name = name;
         this.layout = layout;
+        this.device = device;
         overwritten = null;
         root = this;
+    }
+
+    /** Creates the first value of a storage on the device for which the program is compiled. */
+    public ProgramValue(int id, String name, Layout layout) {
+        this(id, name, layout, null);
     }
 
     /** Creates the first value of a storage, which printed programs name by its id. */
@@ -38,6 +47,7 @@ public final class ProgramValue {
         this.id = id;
         name = overwritten.root.name + "'" + id;
         layout = overwritten.layout;
+        device = overwritten.device;
         this.overwritten = overwritten;
         root = overwritten.root;
     }
@@ -60,6 +70,11 @@ public final class ProgramValue {
     /** Returns the sizes of the dimensions of the tensor that first held the value. */
     public long[] shape() {
         return layout.shape();
+    }
+
+    /** Returns whether the value is on a device of this kind, if that is the program's. */
+    public boolean isOn(DeviceKind ofProgram) {
+        return device == null || device == ofProgram;
     }
 
     /** Returns the first value of this storage. */

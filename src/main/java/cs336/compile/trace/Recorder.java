@@ -13,6 +13,7 @@ import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.AtenOperator;
 import cs336.torch.DType;
+import cs336.torch.DeviceKind;
 import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.OperatorInterceptor;
@@ -54,9 +55,10 @@ public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
-    private static final Pattern LIBRARY = Pattern.compile(
-            "(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
-                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep|ShapeGraph)(\\$.*)?");
+    private static final Pattern LIBRARY =
+            Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
+                    + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep"
+                    + "|DifferentiableProgram|ShapeGraph)(\\$.*)?");
     private static final StackWalker STACK = StackWalker.getInstance();
 
     private final Map<Long, String> names = new HashMap<>(); // by storage address
@@ -259,7 +261,8 @@ public final class Recorder implements OperatorListener {
     }
 
     private ProgramValue newValue(String name, Tensor tensor, Object user) {
-        var value = new ProgramValue(size++, name, layout(tensor, user));
+        DeviceKind device = tensor.is_cuda() ? DeviceKind.CUDA : DeviceKind.CPU;
+        var value = new ProgramValue(size++, name, layout(tensor, user), device);
         long address = storage(tensor);
         if (!current.containsKey(address)) {
             // A weak reference keeps the address from being used again while the memory is freed as always.

@@ -1,8 +1,8 @@
 package cs336.compile.trace;
 
 /**
- * The exception for a function of tensors that cannot be recorded as a program; the message names the operator and its
- * source.
+ * The exception for a function of tensors that cannot be recorded as a program. The message says why and, if an
+ * operator is the reason, where it was called.
  */
 public final class UnrecordableException extends IllegalStateException {
     private static final long serialVersionUID = 1;

@@ -118,6 +118,7 @@ public record FirstFlash() implements FlashVariant {
             Tensor keys = k.contiguous();
             Tensor values = v.contiguous();
             Tensor dOut = dO.contiguous();
+            Tensor logSumExp = l.contiguous();
             Tensor delta = Gpu.of(q).empty(Tensors.leadingShape(q));
             long rows = delta.numel();
             launch(FirstFlashKernel.DELTA, q, IntegerMath.ceilDiv(rows, WARPS), o.contiguous(), dOut, delta, rows);
@@ -133,7 +134,7 @@ public record FirstFlash() implements FlashVariant {
                     keys,
                     values,
                     dOut,
-                    l,
+                    logSumExp,
                     delta,
                     dK,
                     dV,
@@ -149,7 +150,7 @@ public record FirstFlash() implements FlashVariant {
                     keys,
                     values,
                     dOut,
-                    l,
+                    logSumExp,
                     delta,
                     dQ,
                     length(q),

@@ -21,12 +21,11 @@ import org.bytedeco.pytorch.Tensor;
 public record HopperFlash(boolean deterministic) implements FlashVariant {
     private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
     private static final int COLUMNS_OF_16_BYTES = 8; // TMA's alignment
-    private static final int GENERATION = 9;
 
     /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
     public static boolean supports(Tensor q) {
         Tensors.requireDefined("q", q);
-        return q.is_cuda() && isHopper(q) && HALVES.contains(DType.of(q)) && fits(q.size(-1));
+        return q.is_cuda() && Gpu.of(q).runsHopperKernels() && HALVES.contains(DType.of(q)) && fits(q.size(-1));
     }
 
     /** @throws IllegalArgumentException if the dtype, head dimension or device of an input is not supported */
@@ -48,7 +47,7 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
         TensorChecks.type("q", q, HALVES);
         TensorChecks.type("k", k, HALVES);
         TensorChecks.type("v", v, HALVES);
-        if (!q.is_cuda() || !isHopper(q)) {
+        if (!q.is_cuda() || !Gpu.of(q).runsHopperKernels()) {
             try (var device = q.device()) {
                 throw new IllegalArgumentException(
                         "q must be on a Hopper GPU, not " + device.str().getString());
@@ -63,10 +62,6 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
 
     private static boolean fits(long d) {
         return d <= HeadWidths.WIDEST && d % COLUMNS_OF_16_BYTES == 0;
-    }
-
-    private static boolean isHopper(Tensor q) {
-        return Gpu.of(q).architecture().major() == GENERATION;
     }
 
     /** Returns the stride between sequences in elements: 0 for [heads, rows, d], which has one sequence. */

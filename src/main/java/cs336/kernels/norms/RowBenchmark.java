@@ -78,7 +78,8 @@ final class RowBenchmark {
     /**
      * Creates random rows, in the caller's memory scope.
      *
-     * @param passes timed passes, of all groups together
+     * @param passes timed passes; with {@link PassSynchronization#GROUP} rounded down to a multiple of
+     *     {@value #GROUPS}, but at least {@value #GROUPS}
      */
     RowBenchmark(int rows, int width, DType dtype, Device device, int passes) {
         this.width = width;

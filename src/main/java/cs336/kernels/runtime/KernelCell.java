@@ -117,7 +117,9 @@ public final class KernelCell {
      * environment variable {@value #STORE} is set, the result of the GPU is stored.
      *
      * @param kernels launches the kernels and returns the outputs
-     * @throws IllegalStateException if an output differs from the reference by more than rounding errors
+     * @throws IllegalStateException on a GPU, if the cell has no reference or neither bytes nor operations, if the
+     *     number of outputs is wrong, or if an output differs from the reference by more than 1e-4 (fp32 inputs) or
+     *     2e-2 (other inputs) of the reference's largest absolute value
      */
     public KernelRun run(Device device, UnaryOperator<Tensor[]> kernels) throws IOException {
         if (!device.isCuda()) {

@@ -52,7 +52,9 @@ public final class KernelModule {
      * Compiles a source for the device's architecture, or takes it from the cache, and loads it.
      *
      * @param defines macros and their values
+     * @throws IllegalArgumentException if the device is not a CUDA device
      * @throws KernelCompileException if the source has errors
+     * @throws IllegalStateException if NVRTC is not found, or the driver cannot load the cubin
      */
     public static KernelModule load(KernelSource source, Map<String, ?> defines, Device device) {
         return load(KernelCompiler.shared().compile(source, defines, GpuArchitecture.of(device)), device);

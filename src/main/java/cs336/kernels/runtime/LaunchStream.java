@@ -27,11 +27,6 @@ public final class LaunchStream implements AutoCloseable {
         return new LaunchStream(device);
     }
 
-    /** Returns a number that no other stream of the GPU has; 0 for the default stream. */
-    public long id() {
-        return stream == null ? 0 : stream.address();
-    }
-
     CUstream_st stream() {
         return stream;
     }

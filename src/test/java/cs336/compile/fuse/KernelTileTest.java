@@ -138,8 +138,15 @@ class KernelTileTest extends ScopedTest {
         assertTrue(sources.contains(kernel.emitted().source()));
         assertEquals(sources.size(), sources.stream().distinct().count());
         assertTrue(sources.stream().anyMatch(source -> source.contains("prefetch(row, stage)")));
-        sources.forEach(source -> KernelCompiler.shared()
-                .compile(KernelSource.of(FusedKernel.FILE, source), Map.of(), KernelVariant.HOPPER));
+        for (EmittedKernel candidate : kernel.candidates()) {
+            int fixed = KernelCompiler.shared()
+                    .compile(KernelSource.of(FusedKernel.FILE, candidate.source()), Map.of(), KernelVariant.HOPPER)
+                    .resources(FusedKernel.KERNEL)
+                    .sharedBytes();
+            assertTrue(
+                    candidate.staticBytes() <= fixed && fixed <= candidate.staticBytes() + 3 * 1024,
+                    candidate.source());
+        }
     }
 
     @ParameterizedTest

@@ -3,8 +3,12 @@ package cs336.compile.fuse;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.compile.program.Argument.View;
+import cs336.compile.program.DispatchedOperator;
 import cs336.compile.program.Interpreter;
+import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
+import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.kernels.runtime.GpuArchitecture;
@@ -13,6 +17,7 @@ import cs336.kernels.runtime.KernelSource;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
@@ -63,6 +68,21 @@ class LoweredOperatorsTest extends ScopedTest {
         FusionPasses.kernels(stages.get("fused")).stream()
                 .map(kernel -> KernelSource.of(FusedKernel.FILE, kernel.source()))
                 .forEach(source -> KernelCompiler.shared().compile(source, Map.of(), GpuArchitecture.parse("sm_90a")));
+    }
+
+    @Test
+    void operationsOnAnotherDeviceAreNotLowered() {
+        Program recorded = Recorder.record(in -> new Tensor[] {in[0].exp()}, torch.randn(3));
+        assertTrue(operator(recorded) instanceof PointwiseOperator);
+        Program elsewhere = recorded.withOperations(recorded.operations().stream()
+                .map(exp -> exp.withViews(view -> new View(
+                        new ProgramValue(recorded.size(), "x", view.layout(), DeviceKind.CUDA), view.layout())))
+                .toList());
+        assertTrue(operator(elsewhere) instanceof DispatchedOperator);
+    }
+
+    private static Operator operator(Program recorded) {
+        return Lowering.of(recorded, Device.cpu()).operations().get(0).operator();
     }
 
     private static Tensor integers(DType dtype, long... values) {
