@@ -89,7 +89,7 @@ public sealed interface Argument {
      * An argument that is not a tensor.
      *
      * @param value a {@code Long}, {@code Double}, {@code Boolean}, {@code String}, {@code long[]}, or null for None;
-     *     the text of an object of another class
+     *     for other kinds the text of the value, or an object that equals only itself and prints the name of the kind
      * @param boxed the value for PyTorch's dispatcher; lives as long as the program
      */
     record Constant(Object value, IValue boxed) implements Argument {

@@ -1,6 +1,7 @@
 package cs336.kernels.attention;
 
 import cs336.bench.ArgumentCheck;
+import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.KernelLog;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
@@ -64,7 +65,8 @@ public record TiledFlash(int queryTile, int keyTile) implements FlashVariant {
     }
 
     private static void log(String name, Tensor q) {
-        KernelLog.noteTensorOperations(name, "for " + DType.of(q) + (q.is_cuda() ? "" : " on cpu"));
+        String device = q.is_cuda() ? Gpu.of(q).architecture().toString() : "cpu";
+        KernelLog.noteTensorOperations(name, "for " + DType.of(q) + " with d " + q.size(-1) + " on " + device);
     }
 
     /**

@@ -13,6 +13,7 @@ import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import cs336.units.IntegerMath;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -222,7 +223,11 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
         long[] stridesOfB = {b.stride(0), b.stride(1)};
         var arranged = Arrangement.of(Tensors.shape(a), stridesOfA, Tensors.shape(b), stridesOfB);
         if (!supports(arranged)) {
-            throw new IllegalArgumentException("not supported by " + name() + ": " + arranged);
+            throw new IllegalArgumentException(
+                    name() + " needs K as a multiple of " + GemmOperands.ROW_GROUP + ", and for TF32 an operand that is"
+                            + " not contiguous along K; A is " + Arrays.toString(Tensors.shape(a)) + " with strides "
+                            + Arrays.toString(stridesOfA) + ", B is " + Arrays.toString(Tensors.shape(b))
+                            + " with strides " + Arrays.toString(stridesOfB));
         }
         return arranged;
     }

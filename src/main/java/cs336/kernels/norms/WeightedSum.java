@@ -34,7 +34,9 @@ import org.bytedeco.pytorch.global.torch;
  * dw[h]    = Σ over rows of dy[…] · x[…, h]
  * </pre>
  *
- * <p>Sums are accumulated in fp32. Tensor operations replace the kernels in the same cases as for {@link FusedRmsNorm}.
+ * <p>Sums are accumulated in fp32. Tensor operations replace the kernels in the same cases as for {@link FusedRmsNorm},
+ * and for an x without elements. A function that is compiled on a GPU must not launch the kernels: they are no
+ * {@link cs336.torch.JavaOperator}, and a launch throws {@link IllegalStateException}.
  */
 public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
