@@ -21,6 +21,7 @@ final class MeasuredSources {
             "kernels/elements.cuh");
     private static final List<String> ATTENTION =
             List.of(JAVA + "kernels/attention", JAVA + "bench/DoBench.java", "kernels/flash_*", "kernels/*mma.cuh");
+    private static final List<String> GEMM = List.of(JAVA + "kernels/gemm", "kernels/gemm*");
     private static final List<String> RANKS =
             List.of(JAVA + "basics", JAVA + "distributed/collectives", JAVA + "distributed/training");
     private static final List<String> COMPILER = List.of(JAVA + "compile", "kernels/fused.cuh", "kernels/adamw.cu");
@@ -39,7 +40,7 @@ final class MeasuredSources {
             Map.entry("weighted_sum", concat(NORMS, List.of("kernels/weighted_sum.cu"))),
             Map.entry("pytorch_attention", concat(ATTENTION, List.of(JAVA + "basics/PlainAttention.java"))),
             Map.entry("flash", ATTENTION),
-            Map.entry("torch_compile", concat(STEP, COMPILER)),
+            Map.entry("torch_compile", concat(STEP, concat(COMPILER, concat(ATTENTION, GEMM)))),
             Map.entry("torch_compile_attention", COMPILER),
             Map.entry("torch_compile_rmsnorm", COMPILER),
             Map.entry("kernel_resources", List.of("kernels/*.cu", "kernels/*.cuh", JAVA + "kernels")),
@@ -52,7 +53,11 @@ final class MeasuredSources {
             Map.entry("link_topology", List.of(JAVA + "distributed/bench/LinkTopology.java")),
             Map.entry("ddp", concat(RANKS, List.of(JAVA + "distributed/bench/Ddp*"))),
             Map.entry("optimizer_state_sharding", concat(RANKS, List.of(JAVA + "distributed/bench/Shard*"))),
-            Map.entry("fsdp", concat(RANKS, List.of(JAVA + "distributed/bench/Fsdp*"))),
+            Map.entry(
+                    "fsdp",
+                    concat(
+                            concat(RANKS, List.of(JAVA + "distributed/bench/Fsdp*", JAVA + "checkpointing")),
+                            concat(ATTENTION, NORMS))),
             Map.entry("communication_accounting", MODELS),
             Map.entry("parallelism", MODELS),
             Map.entry("bucket", MODELS),

@@ -193,7 +193,13 @@ public final class MeasurementQuery {
         return steps.resolveSibling(steps.getFileName().toString().replaceFirst("_steps\\.csv$", ".csv"));
     }
 
-    /** Returns all measurements of a problem. */
+    /**
+     * Returns all measurements of a problem.
+     *
+     * @param problem file name without extension
+     * @throws IllegalArgumentException if there is no such file
+     * @throws UncheckedIOException if the file cannot be read
+     */
     public Table table(String problem) {
         return load(file(new Selection(problem, null, Map.of())));
     }
@@ -251,9 +257,11 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Returns the value of an {@link Expression}: references and numbers joined by +, −, * and /.
+     * Returns the value of an {@link Expression}: references and numbers joined by +, -, * and /. A sum has the unit of
+     * its first term, a quotient of equal dimensions has none.
      *
-     * @throws IllegalArgumentException if the expression is malformed or a selection is not exactly one number
+     * @throws IllegalArgumentException if the expression is malformed, a selection is not exactly one number, the units
+     *     of a sum or difference have different dimensions, or a divisor is 0
      */
     public Quantity quantity(String expression) {
         return Expression.evaluate(expression, this);

@@ -21,7 +21,10 @@ import picocli.CommandLine.Option;
         footerHeading = "%nExamples:%n",
         footer = {"  ./cs336 measurements", "  ./cs336 measurements --stale"})
 public final class MeasurementsCommand extends LabCommand {
-    @Option(names = "--stale", description = "list only rows whose sources have changed since they were measured")
+    @Option(
+            names = "--stale",
+            description =
+                    "list only rows whose sources have changed since they were measured, or for which this is not known")
     private boolean stale;
 
     @Option(
@@ -44,7 +47,7 @@ public final class MeasurementsCommand extends LabCommand {
                 .toList();
         int rows = commits.stream().mapToInt(MeasuredCommit::rows).sum();
         out().println(AlignedText.of(Tables.of(MeasuredCommit.class, commits)));
-        out().printf("%,d %s%n", rows, stale ? "rows are older than the sources they measure" : "rows");
+        out().printf("%,d %s%n", rows, stale ? "rows are older than their sources, or this is not known" : "rows");
         out().flush();
         return 0;
     }

@@ -212,6 +212,10 @@ record MeasuredCosts(
                 measured.add(new MeasuredWork(pairs * row.getInt("d"), pairs, ms));
             }
         }
+        if (measured.isEmpty()) {
+            throw new IOException(FOLDER + "/flash_benchmarking.csv must have causal rows of " + implementation + " in "
+                    + precision + " with " + LONG_CONTEXT + " tokens or more");
+        }
         return LinearCost.fit(measured);
     }
 

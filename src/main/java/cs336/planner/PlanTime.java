@@ -28,8 +28,9 @@ import java.util.Optional;
 import tech.tablesaw.api.Table;
 
 /**
- * The predicted time of a {@link StepPlan} on H200 GPUs or, for memory-bound kernels, on GPUs with another bandwidth.
- * Times of kernels are fitted to stored profiles of one GPU ({@link MeasuredCosts}). Exposed communication is that of a
+ * The predicted time of a {@link StepPlan} on H200 or H100 GPUs. Times of kernels are fitted to stored profiles of one
+ * H200 ({@link MeasuredCosts}). On an H100, memory-bound kernels and the optimizer take longer by the ratio of the
+ * memory bandwidths; GEMMs and attention are assumed to take as long as on an H200. Exposed communication is that of a
  * {@link SimulatedStep}, whose links and overheads are those that {@link ScaleOutStudy} fits to all-reduces and to the
  * data-parallel steps of the xl model on two GPUs.
  *

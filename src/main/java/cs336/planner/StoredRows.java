@@ -1,6 +1,7 @@
 package cs336.planner;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import tech.tablesaw.api.Row;
 
 /** The use of stored measurements, which may be damaged. */
@@ -34,6 +35,8 @@ final class StoredRows {
             return reading.get();
         } catch (IllegalArgumentException | IllegalStateException | ClassCastException e) {
             throw new IOException(place + " cannot be used for a prediction: " + e.getMessage(), e);
+        } catch (UncheckedIOException e) {
+            throw e.getCause();
         }
     }
 }

@@ -164,7 +164,7 @@ public final class FoldedStacks {
         return stacks;
     }
 
-    /** Returns the sum of all values. */
+    /** Returns the sum of all values: nanoseconds, or the counts of another profiler. */
     public long total() {
         return stacks.stream().mapToLong(Stack::value).sum();
     }

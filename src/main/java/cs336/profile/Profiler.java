@@ -130,6 +130,7 @@ public final class Profiler implements AutoCloseable {
      * @return the recording
      * @throws IllegalStateException if the profiler is already stopped, this is not the thread that started it, ranges
      *     were left open, or nothing was recorded
+     * @throws java.io.UncheckedIOException if the temporary file of the recording cannot be written or read
      */
     public Profile stop() {
         requireStarter("stop");
@@ -198,7 +199,11 @@ public final class Profiler implements AutoCloseable {
                         "nothing was recorded: no operator ran while the profiler was running");
             }
         } catch (IOException e) {
-            throw new UncheckedIOException("the recording could not be written to a temporary file", e);
+            failure = new UncheckedIOException("the recording could not be written to a temporary file", e);
+            throw failure;
+        } catch (RuntimeException e) {
+            failure = e;
+            throw e;
         } finally {
             RUNNING.set(null);
             deleteFile();

@@ -29,7 +29,8 @@ import java.util.Map;
  * <ul>
  *   <li>{@code stopwatch}: wall time of the step, synchronized, without the profiler; {@code stopwatch-profiled}: the
  *       same with the profiler. Their difference is the profiling overhead.
- *   <li>{@code profiled}: the step in the trace, from its start to the end of its last event on any thread or GPU.
+ *   <li>{@code profiled}: the step in the trace, from its start to the end of its last operator, range, kernel or copy
+ *       on any thread or GPU. CUDA API calls, such as the final synchronization, do not count.
  *   <li>{@code forward-host} …: a phase on its CPU thread. Its kernels may end later.
  *   <li>{@code busy}: GPU busy time.
  *   <li>{@code total-kernels}, {@code total-launches}, {@code total-matmul} …: the time of all kernels, their number,

@@ -96,7 +96,11 @@ public final class Timeline {
         to = Math.max(to, end);
     }
 
-    /** Returns the timeline of a whole trace. */
+    /**
+     * Returns the timeline of a whole trace.
+     *
+     * @throws IllegalArgumentException if the trace has no events
+     */
     public static Timeline of(Trace trace) {
         return new Timeline(List.of(new ProcessTrace("", trace, 0)));
     }
@@ -129,8 +133,9 @@ public final class Timeline {
     /**
      * Limits the timeline to an interval.
      *
-     * @param begin start in nanoseconds, in the time of the events
-     * @param end end in nanoseconds, after {@code begin}
+     * @param begin start in nanoseconds after {@link Trace#baseTime} of the first trace
+     * @param end end in nanoseconds on the same clock, after {@code begin}
+     * @throws IllegalArgumentException if {@code begin} is not before {@code end}
      */
     public Timeline between(long begin, long end) {
         if (begin >= end) {

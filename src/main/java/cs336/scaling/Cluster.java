@@ -77,7 +77,12 @@ public record Cluster(int perNode, Link within, Link between, Seconds launch) {
         return new DeviceGroup(ranks, Math.max(1, perNode / Math.max(1, stride)));
     }
 
-    /** Returns the time of a collective from the arrival of the last rank; 0 for one rank. */
+    /**
+     * Returns the time of a collective from the arrival of the last rank; 0 for one rank. Collectives other than
+     * all-reduce always use a ring, also with {@link Algorithm#TREE}.
+     *
+     * @param payload size of the whole tensor, see {@link Collective}
+     */
     public Seconds time(Collective collective, Bytes payload, DeviceGroup group, Algorithm algorithm) {
         if (group.ranks == 1) {
             return Seconds.ZERO;

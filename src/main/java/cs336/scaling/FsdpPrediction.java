@@ -123,7 +123,9 @@ public record FsdpPrediction(
     /**
      * Returns predictions for all measured steps of the first round.
      *
-     * @param numbers measurements of a machine with two GPUs
+     * @param numbers measurements of a machine with two GPUs; its parent folder must contain {@code h200} and
+     *     {@code on-paper}
+     * @throws IllegalArgumentException if a required measurement is missing
      */
     public static List<FsdpPrediction> of(MeasurementQuery numbers) {
         var rates = Rates.from(numbers);

@@ -6,7 +6,8 @@ import java.util.SplittableRandom;
 /**
  * The parameters of a residual bootstrap for confidence intervals. It repeats two steps: draw residuals with
  * replacement and add them to the fitted curve, then fit the curve again (Davison and Hinkley, "Bootstrap Methods and
- * their Application", 1997, section 6.2). Budgets and sizes stay fixed; only the observed values are resampled.
+ * their Application", 1997, section 6.2). Only the fitted values are resampled: for a {@link LineFit} ln N of each
+ * minimum, at fixed budgets; for a {@link SurfaceFit} ln L of each run, at fixed numbers of parameters and tokens.
  *
  * @param confidence probability with which an interval should contain the true value, such as 0.95
  * @param resamples number of resamples

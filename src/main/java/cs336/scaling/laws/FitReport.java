@@ -40,7 +40,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
                 study.runs().runs().size(),
                 study.runs().profiles().size(),
                 100 * study.surface().residualStandardDeviation());
-        out.println("Minima. 'Tied' runs differ from the lowest run by no more than the noise:");
+        out.println("Minima. The loss of 'tied' runs exceeds the lowest by at most 2 * sqrt(2) times the noise:");
         out.println(AlignedText.of(study.minima()));
         study.remarks().forEach(out::println);
         out.printf("%nN = k * C^a, intervals of %.0f %%:%n", 100 * confidence);

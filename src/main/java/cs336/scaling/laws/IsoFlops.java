@@ -104,6 +104,7 @@ public record IsoFlops(List<TrainingRun> runs) {
         }
         BigDecimal parameters = number(run, "parameters");
         if (parameters.stripTrailingZeros().scale() > 0
+                || parameters.compareTo(BigDecimal.valueOf(Long.MIN_VALUE)) < 0
                 || parameters.compareTo(BigDecimal.valueOf(Long.MAX_VALUE)) > 0) {
             throw new IllegalArgumentException("parameters must be a whole number below 2^63, not " + parameters);
         }

@@ -47,13 +47,17 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     /**
      * Returns the optimal number of parameters by a method at one of the budgets of the runs: for line fits the minimum
      * of this budget's runs, for the surface the prediction of its law.
+     *
+     * @param compute budget in FLOP
+     * @throws IllegalArgumentException if a line fit has no runs with this budget
      */
     public double minimum(FitMethod method, double compute) {
         return fit(method) instanceof LineFit line
                 ? line.minima().stream()
                         .filter(m -> m.compute() == compute)
                         .findFirst()
-                        .orElseThrow()
+                        .orElseThrow(() -> new IllegalArgumentException(
+                                "compute must be a budget of the runs, not " + IsoFlops.flop(compute)))
                         .parameters()
                 : fit(method).law().at(compute).parameters();
     }

@@ -105,6 +105,9 @@ public final class LineFit implements ScalingFit {
 
     @Override
     public Interval parameters(double compute) {
+        if (!(compute > 0)) {
+            throw new IllegalArgumentException("compute must be above 0 FLOP, not " + compute);
+        }
         double x = Math.log(compute);
         Interval log = interval(fitted -> fitted.at(x), fitted -> fitted.error(x));
         return new Interval(Math.exp(log.low()), Math.exp(log.high()));

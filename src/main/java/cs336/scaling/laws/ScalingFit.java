@@ -8,12 +8,18 @@ public sealed interface ScalingFit permits LineFit, SurfaceFit {
     /** Returns the interval of the exponent. */
     Interval exponent();
 
-    /** Returns the interval of the number of parameters for a budget in FLOP. */
+    /**
+     * Returns the interval of the number of parameters for a budget in FLOP.
+     *
+     * @throws IllegalArgumentException if the budget is not positive
+     */
     Interval parameters(double compute);
 
     /**
      * Returns the interval of the number of tokens for a budget in FLOP. As D = C / (6·N), its lower end belongs to the
      * upper end of {@link #parameters}.
+     *
+     * @throws IllegalArgumentException if the budget is not positive
      */
     default Interval tokens(double compute) {
         Interval parameters = parameters(compute);
