@@ -361,7 +361,11 @@ public final class MeasurementQuery {
         }
         use(file(selection), rows);
         String name = column != null ? column : table.containsColumn("mean") ? "mean" : "value";
-        return number(table, rows.get(0), name);
+        try {
+            return number(table, rows.get(0), name);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException(selection + ": " + e.getMessage(), e);
+        }
     }
 
     /** Returns the number in one cell, with the unit of the row if the column is a statistic with a unit. */
