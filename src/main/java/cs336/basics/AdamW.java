@@ -106,7 +106,12 @@ public final class AdamW implements Optimizer {
     private final Map<String, State> states = new LinkedHashMap<>();
     private final List<AdamWGroup> groups = new ArrayList<>();
 
-    /** Creates an optimizer with one parameter group. */
+    /**
+     * Creates an optimizer with one parameter group. It keeps references to the parameters; {@link #close} frees its
+     * state, but not the parameters.
+     *
+     * @throws IllegalArgumentException if a parameter is not a contiguous floating-point tensor or has two names
+     */
     public AdamW(Map<String, Tensor> parameters, AdamWSettings settings) {
         add(Objects.requireNonNull(parameters, "parameters must not be null"), settings);
     }

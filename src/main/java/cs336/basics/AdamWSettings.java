@@ -34,7 +34,12 @@ public record AdamWSettings(
         }
     }
 
-    /** Returns the defaults of the course: β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸, λ = 0.01, weight decay after the update. */
+    /**
+     * Returns the defaults of the course in 2024 and 2025: β₁ = 0.9, β₂ = 0.999, ε = 10⁻⁸, λ = 0.01, weight decay after
+     * the update. The update differs from PyTorch's; for that, call {@link #withOrder} with {@link AdamW.Order#TORCH}.
+     *
+     * @throws IllegalArgumentException if the learning rate is negative, not finite, or at least 100 (αλ ≥ 1)
+     */
     public static AdamWSettings of(double learningRate) {
         return new AdamWSettings(learningRate, 0.9, 0.999, 1e-8, 0.01, AdamW.Order.DECAY_AFTER);
     }

@@ -4,7 +4,10 @@ import cs336.checkpointing.CheckpointPolicy;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 
-/** The five model sizes of the course, each with width, feed-forward width, number of layers and number of heads. */
+/**
+ * The five model sizes of the course, each with width, feed-forward width, number of layers and number of heads. The
+ * 2025 model has three feed-forward matrices (SwiGLU), so {@link #B2_7} then has 3.4 billion parameters.
+ */
 public enum ModelSize {
     SMALL("small", 768, 3072, 12, 12),
     MEDIUM("medium", 1024, 4096, 24, 16),

@@ -243,7 +243,10 @@ public abstract class NnModule implements AutoCloseable {
     /** Frees resources of this layer other than parameters and child layers. By default there are none. */
     protected void free() {}
 
-    /** Frees the parameters and all child layers. The layer cannot be used afterwards. */
+    /**
+     * Frees the parameters, including those that it {@linkplain #share shares} with other layers, and all child layers.
+     * The layer cannot be used afterwards.
+     */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);

@@ -56,7 +56,8 @@ public interface Optimizer extends AutoCloseable {
 
     /**
      * Returns the optimizer state by name, such as {@code <parameter>.m}; empty before the first step or if the
-     * optimizer has no state. Moments are the tensors in use, not copies.
+     * optimizer has no state. Moments are the tensors in use, not copies: the next step changes them. Step counts are
+     * new int64 tensors in the caller's memory scope.
      */
     Map<String, Tensor> state();
 

@@ -14,9 +14,11 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * A decoder-only Transformer language model: token ids int64 [B, T] → logits [B, T, V]. Parameters are named as in the
- * course: {@code token_embeddings.weight}, {@code layers.0.attn.q_proj.weight}, …, {@code ln_final.weight},
- * {@code lm_head.weight}. The 2024 model adds {@code position_embeddings.weight} and has no separate output head.
+ * A decoder-only Transformer language model: token ids int64 [B, T] → logits [B, T, V], where T is at most the context
+ * length. Ids are from 0 to V − 1; on CUDA this is not checked, and another id ends in a device assertion. Parameters
+ * are named as in the course: {@code token_embeddings.weight}, {@code layers.0.attn.q_proj.weight}, …,
+ * {@code ln_final.weight}, {@code lm_head.weight}. The 2024 model adds {@code position_embeddings.weight} and has no
+ * separate output head.
  *
  * <p>Initialization: matrices are truncated normals with variance 2 ÷ (in + out). Embeddings have standard deviation 1
  * in the 2025 model, and 0.02 in the 2024 model, whose token embeddings also compute the logits.
@@ -99,7 +101,9 @@ public final class TransformerLM extends NnModule {
      * @param targets int64 [B, T]
      * @param rows number of tokens whose logits are in memory at a time; see {@link LinearCrossEntropy}
      * @return a 0-dimensional tensor
-     * @throws IllegalArgumentException if shapes or dtypes do not match, or a value is out of range
+     * @throws IllegalArgumentException if shapes or dtypes do not match, {@code rows} is below 1, or a value on the CPU
+     *     is out of range. For values on CUDA see {@link LinearCrossEntropy#of}; unlike {@link Losses#crossEntropy}, it
+     *     does not ignore the target −100
      */
     public Tensor loss(Tensor ids, Tensor targets, int rows) {
         Tensors.requireDefined("ids", ids);
@@ -167,8 +171,9 @@ public final class TransformerLM extends NnModule {
             throw new IllegalArgumentException("ids must have a context length of at most " + config.contextLength()
                     + " tokens, not " + ids.size(1));
         }
-        if (ids.is_cuda() != device.isCuda()) {
-            throw new IllegalArgumentException("ids must be on " + device + ", the device of the model");
+        if (!Device.of(ids).equals(device)) {
+            throw new IllegalArgumentException(
+                    "ids must be on " + device + ", the device of the model, not on " + Device.of(ids));
         }
     }
 

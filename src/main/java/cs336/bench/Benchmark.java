@@ -44,12 +44,14 @@ import org.bytedeco.pytorch.Tensor;
  * host queues the work.
  *
  * <p>The phase {@code forward} includes the loss, except in {@link Pass#FORWARD}, which has none. Each backward pass
- * allocates the gradients, and the last phase of the step frees them. With fp16 the loss is scaled, and the phase
- * {@code optimizer} includes the check for infinities in the gradients; a step that this check skips is timed like any
- * other. On CUDA each time is also measured with CUDA events, such as {@code total-events}.
+ * allocates the gradients, and the last phase of the step frees them; a CUDA graph keeps and overwrites them instead.
+ * With fp16 the loss is scaled, and the phase {@code optimizer} includes the check for infinities in the gradients; a
+ * step that this check skips is timed like any other. On CUDA each time is also measured with CUDA events, such as
+ * {@code total-events}.
  *
  * <p>With {@link #graph graph(true)} the forward and backward passes are recorded as one {@link CudaGraph}, which each
- * step replays. They are then a single phase, {@code forward-backward}.
+ * step replays. They are then a single phase, {@code forward-backward}. Passes without a backward pass keep the phase
+ * {@code forward}.
  *
  * <p>{@code peak-memory} is the peak of the first round including parameters: on CUDA the memory allocated by PyTorch's
  * caching allocator, on the CPU the resident set size of the process.

@@ -97,9 +97,18 @@ public record Case(
         return value;
     }
 
-    /** Returns the value of a parameter or a setting as an integer. */
+    /**
+     * Returns the value of a parameter or a setting as an integer.
+     *
+     * @throws IllegalArgumentException if it is missing or not an integer
+     */
     public int integer(String name) {
-        return Integer.parseInt(text(name));
+        String text = text(name);
+        try {
+            return Integer.parseInt(text);
+        } catch (NumberFormatException e) {
+            throw new IllegalArgumentException("parameter " + name + " must be an integer, not '" + text + "'", e);
+        }
     }
 
     /** Returns implementation and parameters for messages, as in {@code plain size=small context=128}. */

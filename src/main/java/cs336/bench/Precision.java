@@ -6,7 +6,10 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.List;
 
-/** The number formats in which a model computes. Parameters, gradients and optimizer state are always fp32. */
+/**
+ * The number formats in which a model with fp32 parameters computes. Parameters, gradients and optimizer state stay
+ * fp32; no format converts them.
+ */
 public enum Precision {
     /** All operations in fp32 with TF32 disabled: matrix multiplications use all 24 significant bits. */
     FP32("fp32", "fp32"),

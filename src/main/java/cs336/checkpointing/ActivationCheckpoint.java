@@ -16,9 +16,9 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * Activation checkpointing of any function of tensors: the autograd graph keeps the inputs of the function instead of
- * its intermediate results, and the backward pass computes them again. It is used as PyTorch's
- * {@code torch.utils.checkpoint} with {@code use_reentrant=False} is, but becomes one node of the graph, where PyTorch
- * keeps the function's own nodes.
+ * its intermediate results, and the backward pass computes them again. The counterpart of
+ * {@code torch.utils.checkpoint} with {@code use_reentrant=False}. PyTorch keeps the function's own graph nodes; here
+ * the whole function is one node.
  *
  * <pre>{@code
  * Tensor y = ActivationCheckpoint.apply(x -> ffn.forward(norm.forward(x)), x);

@@ -43,7 +43,11 @@ public sealed interface CheckpointPolicy {
                     + " the first k keep the inputs of their activation functions in host memory; not in compiled steps),"
                     + " blocks-<k> (the input of every k-th block), nothing (as blocks-1), recursive (halving)";
 
-    /** Returns the plan for a number of blocks, at least 1. */
+    /**
+     * Returns the plan for a number of blocks, at least 1.
+     *
+     * @throws IllegalArgumentException if this is a {@link #budget} that even recursive halving exceeds
+     */
     CheckpointPlan plan(int blocks);
 
     /** Returns the policy that keeps all activations and recomputes nothing. */
@@ -65,7 +69,9 @@ public sealed interface CheckpointPolicy {
     /**
      * Returns the policy that recomputes the results of normalizations and activation functions, as
      * {@link #elementwise}. The first k blocks keep the inputs of their activation functions in the memory of the host,
-     * which takes no time if a block takes longer than their copies ({@link HostStore}).
+     * which takes no time if a block takes longer than their copies ({@link HostStore}). Not for compiled steps and
+     * second derivatives: the first throw an {@link IllegalStateException}, the second an exception in the backward
+     * pass.
      *
      * @throws IllegalArgumentException if k is below 0
      */

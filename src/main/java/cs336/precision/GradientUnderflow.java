@@ -27,8 +27,9 @@ public record GradientUnderflow(double lost, double error) {
     private record LossGradients(Tensor logits, Tensor parameters) {}
 
     /**
-     * Compares the gradients on one batch of random tokens.
+     * Compares the gradients on one batch of random tokens. Frees the gradients that the model has before and after.
      *
+     * @param model a model with fp32 parameters
      * @param batch the number of sequences
      * @param context the tokens per sequence
      * @param autocast the autocast dtype

@@ -26,6 +26,7 @@ public final class MatmulBits {
 
     /** Returns the significant bits of a matrix multiplication of fp32 matrices in this precision on this device. */
     public static int of(Precision precision, Device device) {
+        boolean allowed = Torch.allowsTf32();
         Torch.allowTf32(precision.tf32());
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open();
@@ -41,7 +42,7 @@ public final class MatmulBits {
             }
             return bits;
         } finally {
-            Torch.allowTf32(false);
+            Torch.allowTf32(allowed);
         }
     }
 }

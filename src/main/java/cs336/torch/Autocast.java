@@ -7,8 +7,8 @@ import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * A scope of automatic mixed precision on this thread, PyTorch's {@code torch.autocast}: matrix multiplications run in
- * a lower-precision dtype, and operations that need fp32 (losses, norms, softmax) run in fp32. Parameters keep their
- * dtype.
+ * a lower-precision dtype. Operations that PyTorch lists as unsafe in 16 bits run in fp32: losses, and on CUDA also
+ * norms and softmax. Parameters keep their dtype.
  *
  * <p>The scope encloses the forward pass and the loss. The backward pass is outside: it uses the dtypes of the forward
  * pass.

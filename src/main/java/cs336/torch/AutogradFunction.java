@@ -264,7 +264,8 @@ public abstract class AutogradFunction {
         }
 
         /**
-         * Returns the stored value of this class.
+         * Returns the stored value whose class is exactly this one. A superclass or interface, such as {@code List},
+         * does not find it.
          *
          * @throws IllegalStateException if there is none
          */

@@ -79,7 +79,10 @@ public final class MemoryStats {
         }
     }
 
-    /** Returns the bytes available for new allocations: free GPU memory, or MemAvailable of Linux. */
+    /**
+     * Returns the free bytes: those that the CUDA driver reports ({@code torch.cuda.mem_get_info}), or MemAvailable of
+     * Linux. The cache of PyTorch's allocator counts as used, although new tensors can use it.
+     */
     public static long available(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {

@@ -95,8 +95,8 @@ public final class Tensors {
     }
 
     /**
-     * Returns the values of a tensor on any device as doubles, in row-major order. Of complex values only the real part
-     * is returned.
+     * Returns the values of a tensor on any device as doubles, in row-major order. Waits for the device. Integers above
+     * 2⁵³ are rounded; use {@link #toLongs}. Of complex values only the real part is returned.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined
      * @throws IllegalStateException inside of a function that is being recorded

@@ -105,7 +105,11 @@ public record Bytes(long count) implements Comparable<Bytes> {
         return new Seconds(count / bandwidth.bytesPerSecond());
     }
 
-    /** Returns the bandwidth that moves this amount in the given time. */
+    /**
+     * Returns the bandwidth that moves this amount in the given time; infinite for a time of 0.
+     *
+     * @throws IllegalArgumentException if this amount is 0, because a bandwidth must be above 0
+     */
     public Bandwidth in(Seconds time) {
         return new Bandwidth(count / time.value());
     }

@@ -27,7 +27,10 @@ public record HostLoad(double average, int cores) {
         return source.get();
     }
 
-    /** Sends one warning, before the next times are measured on a busy host; replaces an earlier receiver. */
+    /**
+     * Registers the receiver of one warning, which the next {@link #check} on an overloaded host sends. Replaces an
+     * earlier receiver.
+     */
     public static void warnOnce(Consumer<String> receiver) {
         warned = receiver;
     }
