@@ -126,6 +126,9 @@ public final class AllReduceCommand extends LabCommand {
                     run(n, backend, kind, plan);
                 } catch (RankFailure e) {
                     System.err.println("cs336: " + e.getMessage());
+                    if (e.report() != null) {
+                        System.err.println("cs336: the last collectives are in " + e.report());
+                    }
                     exitCode = 1;
                 }
             }

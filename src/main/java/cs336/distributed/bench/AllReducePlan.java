@@ -10,7 +10,8 @@ import java.util.List;
  * @param bytes sizes of the tensor on each rank, multiples of 4
  * @param warmup untimed steps of each size, at least {@value #LEAST_WARMUP}
  * @param steps timed steps of each size, at least {@value AllReduceBenchmark#LEAST_STEPS}
- * @param seconds approximate time limit for the timed steps of one size, above 0
+ * @param seconds approximate time limit in seconds for the timed steps of one size, above 0; with NCCL the all-reduces
+ *     that run back to back may take as long again
  * @param nodes number of emulated nodes; 0 if the nodes are real
  * @param storage the file for the measurements; null if nothing is stored
  */

@@ -12,8 +12,8 @@ import java.util.OptionalLong;
 /**
  * The bytes that training steps communicate, in the group and its subgroups, per step: {@code handed}, bytes of the
  * tensors passed to collectives; {@code least-sent}, the minimum bytes that a rank must send for them; {@code sent},
- * the bytes that each rank sent according to the counters of the operating system and the NVLinks, where all ranks have
- * such counters.
+ * the bytes that each rank sent through TCP sockets and, with NCCL, NVLinks, according to their counters, where all
+ * ranks have them. It excludes InfiniBand, PCIe and shared memory, so it may be below {@code least-sent}.
  */
 final class CommunicationVolume {
     static final Metric HANDED = Metric.bytes("handed");

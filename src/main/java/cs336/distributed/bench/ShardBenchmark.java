@@ -33,7 +33,7 @@ import java.util.Map;
  *   <li>{@code gradients}: from the end of the backward pass until the gradients are averaged;
  *   <li>{@code update}: the optimizer step on the parameters that the rank owns;
  *   <li>{@code parameters}: synchronization of the new parameters, or its launch if the next forward pass waits for
- *       them;
+ *       them, and zeroing the gradients; with an unsharded optimizer only the latter;
  *   <li>{@code total}: the sum of the phases. It is an upper bound of the step time: if ranks wait for the slowest rank
  *       of a phase in the next phase, the wait counts twice;
  *   <li>{@code parameters-share}: percentage of {@code parameters} in the total.

@@ -20,7 +20,9 @@ import java.util.StringJoiner;
  * <ul>
  *   <li>The first time that a call follows a certain other call, all ranks compare it through the rendezvous store. A
  *       training loop does so in its first two iterations only, so later steps cost nothing. A missing call, an
- *       additional call or a different order creates a new pair of successive calls, which is compared again.
+ *       additional call or a different order usually creates a new pair of successive calls, which is compared again.
+ *       It does not if equal calls follow each other, such as all-reduces of gradients of one shape. The other two
+ *       comparisons then find the difference.
  *   <li>Each rank keeps a fingerprint of all its calls. Ranks compare the fingerprints in a barrier, when they gather
  *       objects, and when they leave the group.
  *   <li>After a failure ranks compare their last {@value #KEPT_CALLS} calls.

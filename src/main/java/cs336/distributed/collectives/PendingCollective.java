@@ -10,7 +10,8 @@ public interface PendingCollective {
      * the current stream of the calling thread run after the collective. A second call does nothing, or throws the same
      * exception again.
      *
-     * @throws CollectiveFailure if the collective failed or took longer than the group's timeout
+     * @throws CollectiveFailure if the collective failed or, with Gloo, took longer than the group's timeout; with NCCL
+     *     c10d's watchdog then aborts the process
      */
     void await();
 }

@@ -41,8 +41,10 @@ import org.bytedeco.pytorch.global.torch;
  * {@link PendingCollective#await()}.
  *
  * <p>Every collective throws an {@link IllegalArgumentException} if its tensors are invalid, before anything is sent,
- * and a {@link CollectiveFailure} if it fails or exceeds the timeout. Ranks that call different collectives do not
- * hang, but get an exception that names the ranks and the calls: see {@link CollectiveLog}.
+ * and a {@link CollectiveFailure} if it fails. With Gloo a timeout is such a failure, too. With NCCL a started
+ * collective that exceeds the timeout throws nothing: c10d's watchdog aborts the process (SIGABRT). Ranks that call
+ * different collectives usually get an exception that names the ranks and the calls, at the latest after the timeout:
+ * see {@link CollectiveLog}.
  *
  * <p>{@link #split} and {@link #mesh} create subgroups. The ranks of a subgroup are numbered from 0; messages and
  * failures name them by their numbers among all ranks. A failure of a subgroup is also a failure of the whole group,
@@ -112,7 +114,8 @@ public final class ProcessGroup implements AutoCloseable {
      *
      * @param timeout timeout of the rendezvous and of each collective
      * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks disagree on the world
-     * @throws IllegalArgumentException if there is no GPU for this rank
+     * @throws IllegalArgumentException if there is no GPU for this rank, or with NCCL if it shares its GPU with another
+     *     rank
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
         return join(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout);
@@ -405,7 +408,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Blocks until all ranks have called it, and with NCCL until all work queued on their GPUs has finished.
+     * Blocks until all ranks have called it, and until all work queued on this rank's GPU has finished. With NCCL the
+     * work queued before on the current streams of the other ranks has finished, too.
      *
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
@@ -424,9 +428,11 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Returns the values of all ranks on every rank, in the order of ranks.
+     * Returns the values of all ranks on every rank, in the order of ranks. All ranks call it.
      *
      * @param value an object that {@link Serialization} can send; may be null
+     * @throws IllegalArgumentException on this rank, if the value cannot be sent; on every rank, if a serialized value
+     *     has more than 2³⁰ ÷ {@link #size()} bytes
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> allGather(T value) {

@@ -38,8 +38,8 @@ public record World(int rank, int size, int localRank, int localSize, String mas
     }
 
     /**
-     * Returns the number of machines, assuming that none has more ranks than this one. This holds on the machine of
-     * rank 0.
+     * Returns ⌈size ÷ localSize⌉. This is the number of machines if each but one has as many ranks as this one, and
+     * that one has no more.
      */
     public int nodes() {
         return IntegerMath.ceilDiv(size, localSize);
@@ -160,10 +160,11 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         if (variables.has("MASTER_PORT")) {
             return variables.number("MASTER_PORT", 1, LARGEST_PORT);
         }
-        return FIRST_SLURM_PORT + variables.number("SLURM_JOB_ID", 0, Integer.MAX_VALUE) % SLURM_PORTS;
+        long job = variables.number("SLURM_JOB_ID"); // above 2³¹ in federated clusters
+        return FIRST_SLURM_PORT + (int) Math.floorMod(job, (long) SLURM_PORTS);
     }
 
-    private static void require(String name, int value, int least, int most) {
+    private static void require(String name, long value, int least, int most) {
         if (value < least || value > most) {
             throw new IllegalArgumentException(name + " must be " + range(least, most) + ", not " + value);
         }
@@ -186,14 +187,18 @@ public record World(int rank, int size, int localRank, int localSize, String mas
             return all.get(name).strip();
         }
 
-        int number(String name, int least, int most) {
+        long number(String name) {
             String text = text(name);
-            if (!text.matches("-?\\d{1,9}")) {
+            if (!text.matches("-?\\d{1,18}")) {
                 throw new IllegalArgumentException(name + " must be a whole number, not '" + text + "'");
             }
-            int value = Integer.parseInt(text);
+            return Long.parseLong(text);
+        }
+
+        int number(String name, int least, int most) {
+            long value = number(name);
             require(name, value, least, most);
-            return value;
+            return (int) value;
         }
     }
 }

@@ -91,7 +91,9 @@ public final class Launcher {
 
     /**
      * Returns a launcher that runs one rank in this process; the other ranks do the same in their processes. A rank of
-     * srun has as many threads as its task has CPUs, if {@code SLURM_CPUS_PER_TASK} is set.
+     * srun has as many threads as its task has CPUs, if {@code SLURM_CPUS_PER_TASK} is set. The launcher starts no
+     * process, so {@link #loadingTimeout}, {@link #output}, {@link #environment}, {@link #maxRestarts} and
+     * {@link #classPath} have no effect.
      */
     public static Launcher joining(World world) {
         var launcher = new Launcher(world.localSize(), world);
@@ -253,11 +255,19 @@ public final class Launcher {
                     job(program, argument, folder.file("store").toString()));
             String token = randomToken();
             for (int rank = 0; rank < processes; rank++) {
-                ranks.start(variables(rank, port.number(), token, restart));
+                start(ranks, rank, variables(rank, port.number(), token, restart));
             }
             return ranks.run(line);
         } catch (IOException e) {
-            throw new UncheckedIOException("the process of a rank could not be started", e);
+            throw new UncheckedIOException("the folder for the rendezvous could not be created", e);
+        }
+    }
+
+    private static void start(RankProcesses ranks, int rank, Map<String, String> variables) {
+        try {
+            ranks.start(variables);
+        } catch (IOException e) {
+            throw new UncheckedIOException("the process of rank " + rank + " could not be started", e);
         }
     }
 

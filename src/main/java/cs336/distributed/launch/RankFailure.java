@@ -76,8 +76,9 @@ public final class RankFailure extends RuntimeException {
 
     /**
      * Returns the error file with the last collectives of each rank, or of this rank if {@link #isHere}; null if it
-     * could not be written. It is in the folder of the environment variable {@value FailureReport#FOLDER}, by default
-     * in the folder for temporary files, where the newest {@value FailureReport#MOST_FILES} are kept.
+     * could not be written. It is in the folder that the environment variable {@value FailureReport#FOLDER} names, by
+     * default the folder for temporary files. In either folder only the newest {@value FailureReport#MOST_FILES} error
+     * files are kept.
      */
     public Path report() {
         return report;

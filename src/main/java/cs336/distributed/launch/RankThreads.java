@@ -83,13 +83,16 @@ public final class RankThreads {
 
     private static <T> T runRank(World world, PrivateFolder folder, RankCode<T> code, CompletableFuture<Void> failure)
             throws Exception {
-        ProcessGroup group = ProcessGroup.join(world, CollectiveBackend.GLOO, TIMEOUT, folder.file("store"));
+        ProcessGroup group = null;
         try {
+            group = ProcessGroup.join(world, CollectiveBackend.GLOO, TIMEOUT, folder.file("store"));
             T value = code.run(group);
             group.close();
             return value;
         } catch (Throwable e) {
-            group.abandon();
+            if (group != null) {
+                group.abandon();
+            }
             if (!(e instanceof CollectiveFailure)) {
                 failure.completeExceptionally(
                         new IllegalStateException("rank " + world.rank() + ": " + e.getMessage(), e));

@@ -64,7 +64,7 @@ public final class FileWork {
         }
     }
 
-    /** Returns the kind and the message of the exception that an action throws; an empty list if it throws none. */
+    /** Returns the kind and the text of the exception that an action throws; an empty list if it throws none. */
     private static ArrayList<String> failure(WholeFile.FileAction action) {
         try {
             action.run();
@@ -73,6 +73,8 @@ public final class FileWork {
             return new ArrayList<>(List.of("file", WholeFile.reason(e)));
         } catch (IllegalArgumentException e) {
             return new ArrayList<>(List.of("argument", String.valueOf(e.getMessage())));
+        } catch (RuntimeException e) { // the other ranks wait for this one
+            return new ArrayList<>(List.of("other", e.toString()));
         }
     }
 
@@ -82,6 +84,9 @@ public final class FileWork {
         }
         if (failure.get(0).equals("argument")) {
             throw new IllegalArgumentException(failure.get(1));
+        }
+        if (failure.get(0).equals("other")) {
+            throw new IllegalStateException(failure.get(1));
         }
         throw new IOException(failure.get(1));
     }

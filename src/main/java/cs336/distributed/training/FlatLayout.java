@@ -10,7 +10,8 @@ import java.util.Objects;
  * The layout of parameters in flat buckets that are cut into shards. All sizes and offsets count elements of one dtype.
  *
  * <p>A bucket consists of one shard per rank, all of equal size. Its parameters follow each other in the given order.
- * Each parameter and each shard starts at a multiple of {@link #ALIGNMENT}; the padding is zero and never read.
+ * Each parameter and each shard starts at a multiple of {@link #ALIGNMENT}. The values of the padding are sent in
+ * collectives but have no meaning.
  *
  * @param buckets the buckets in the order of their parameters
  */

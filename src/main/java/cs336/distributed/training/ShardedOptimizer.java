@@ -89,7 +89,9 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * @param groups at least one
      * @param factory creates an optimizer from this rank's shard of a group, which may be empty, and the group's
      *     settings; for example {@code AdamW::new}
-     * @throws IllegalArgumentException on every rank, if parameters differ between ranks or cannot be trained
+     * @throws IllegalArgumentException on every rank, if parameters differ between ranks or the optimizer of one rank
+     *     cannot be created; on this rank, if {@code groups} is empty, or if a parameter is in two groups or is not a
+     *     contiguous floating-point tensor on the group's device
      */
     public ShardedOptimizer(
             List<ParameterGroup<O>> groups,
@@ -113,7 +115,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /**
-     * Adds a parameter group between two steps. If this fails on one rank, nothing changes on any rank.
+     * Adds a parameter group between two steps. All ranks call it. If it fails, nothing changes on any rank. If only
+     * this rank's parameters are invalid, the other ranks fail at the timeout.
      *
      * @throws IllegalArgumentException on every rank, if parameters differ between ranks or the optimizer of one rank
      *     cannot be created; or if a parameter is already in this optimizer, or is not a contiguous floating-point
@@ -280,6 +283,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
 
     /** Runs the second half of a step: starts the exchange of updated parameters, and waits unless it overlaps. */
     public void synchronise() {
+        requireOpen("synchronise()");
         try (var range = ProfilerRange.of("parameters");
                 var noGrad = NoGrad.open()) {
             shardedGroups.forEach(sharded -> sharded.shards.startSynchronisation());

@@ -50,6 +50,7 @@ class WorldTest {
     @Test
     void slurmsVariablesAreReadAndTheLocalSizeIsTheNodes() {
         assertEquals(new World(4, 5, 1, 2, "node03", 22345), World.of(SLURM));
+        assertEquals(28433, World.of(with(SLURM, "SLURM_JOB_ID", "4227858433")).masterPort(), "of a federated cluster");
         assertEquals(
                 2, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "2(x2),1")).localSize());
         assertEquals(3, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", null)).localSize(), "as requested");
