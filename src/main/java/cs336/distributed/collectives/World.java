@@ -160,18 +160,18 @@ public record World(int rank, int size, int localRank, int localSize, String mas
         if (variables.has("MASTER_PORT")) {
             return variables.number("MASTER_PORT", 1, LARGEST_PORT);
         }
-        long job = variables.number("SLURM_JOB_ID"); // above 2³¹ in federated clusters
-        return FIRST_SLURM_PORT + (int) Math.floorMod(job, (long) SLURM_PORTS);
+        long job = variables.number("SLURM_JOB_ID", 0, Long.MAX_VALUE); // above 2³¹ in federated clusters
+        return FIRST_SLURM_PORT + (int) (job % SLURM_PORTS);
     }
 
-    private static void require(String name, long value, int least, int most) {
+    private static void require(String name, long value, long least, long most) {
         if (value < least || value > most) {
             throw new IllegalArgumentException(name + " must be " + range(least, most) + ", not " + value);
         }
     }
 
-    private static String range(int least, int most) {
-        return most == Integer.MAX_VALUE ? "at least " + least : "from " + least + " to " + most;
+    private static String range(long least, long most) {
+        return most >= Integer.MAX_VALUE ? "at least " + least : "from " + least + " to " + most;
     }
 
     /** Environment variables; errors name the variable. */
@@ -187,18 +187,18 @@ public record World(int rank, int size, int localRank, int localSize, String mas
             return all.get(name).strip();
         }
 
-        long number(String name) {
+        int number(String name, int least, int most) {
+            return (int) number(name, least, (long) most);
+        }
+
+        long number(String name, long least, long most) {
             String text = text(name);
             if (!text.matches("-?\\d{1,18}")) {
                 throw new IllegalArgumentException(name + " must be a whole number, not '" + text + "'");
             }
-            return Long.parseLong(text);
-        }
-
-        int number(String name, int least, int most) {
-            long value = number(name);
+            long value = Long.parseLong(text);
             require(name, value, least, most);
-            return (int) value;
+            return value;
         }
     }
 }

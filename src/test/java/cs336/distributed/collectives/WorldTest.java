@@ -84,6 +84,7 @@ class WorldTest {
         assertEquals("RANK must be from 0 to 7, not 8", error(with(TORCHRUN, "RANK", "8")));
         assertEquals("RANK must be from 0 to 7, not -1", error(with(TORCHRUN, "RANK", "-1")));
         assertEquals("WORLD_SIZE must be at least 1, not 0", error(with(TORCHRUN, "WORLD_SIZE", "0")));
+        assertEquals("SLURM_JOB_ID must be at least 0, not -1", error(with(SLURM, "SLURM_JOB_ID", "-1")));
         assertEquals("WORLD_SIZE must be a whole number, not 'two'", error(with(TORCHRUN, "WORLD_SIZE", "two")));
         assertEquals("MASTER_PORT must be from 1 to 65535, not 70000", error(with(TORCHRUN, "MASTER_PORT", "70000")));
         assertEquals("LOCAL_RANK must be from 0 to 3, not 4", error(with(TORCHRUN, "LOCAL_RANK", "4")));
