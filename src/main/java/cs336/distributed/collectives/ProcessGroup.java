@@ -820,9 +820,10 @@ public final class ProcessGroup implements AutoCloseable {
             return;
         }
         for (int other = 0; other < size(); other++) {
-            if (other != rank() && locations.get(other).equals(locations.get(rank()))) {
-                throw new IllegalArgumentException("nccl needs a GPU for each rank: ranks " + Math.min(rank(), other)
-                        + " and " + Math.max(rank(), other) + " share " + locations.get(rank()));
+            int first = locations.indexOf(locations.get(other));
+            if (first < other) { // on all ranks, so that none waits for these two
+                throw new IllegalArgumentException("nccl needs a GPU for each rank: ranks " + first + " and " + other
+                        + " share " + locations.get(other));
             }
         }
     }

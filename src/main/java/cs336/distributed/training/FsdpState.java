@@ -74,11 +74,20 @@ final class FsdpState {
         }
     }
 
-    /** Adds the whole tensor to a map on rank 0, on the CPU; the ranks of the first replica exchange their shards. */
+    /**
+     * Adds the whole tensor to a map on rank 0, on the CPU. The ranks of the first replica exchange their shards. The
+     * other ranks wait for each tensor: if they waited for all at once, their collective could time out.
+     */
     private void gather(String key, FsdpParameter parameter, Tensor local, Map<String, Tensor> whole) {
-        if (mesh.replica() > 0) {
-            return;
+        if (mesh.replica() == 0) {
+            gatherInReplica(key, parameter, local, whole);
         }
+        if (mesh.replicas() != null) {
+            group.barrier();
+        }
+    }
+
+    private void gatherInReplica(String key, FsdpParameter parameter, Tensor local, Map<String, Tensor> whole) {
         try (var scope = MemoryScope.open()) {
             boolean rows = parameter.isSharded() && isShaped(parameter, local);
             Tensor all = rows ? parameter.gather(mesh.shards(), local.detach()) : local.detach();

@@ -5,10 +5,12 @@ import cs336.basics.Linear;
 import cs336.basics.NnModule;
 import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -71,6 +73,11 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
             Map<String, Tensor> named = module.namedParameters();
             requireShardable(named);
             Set<Tensor> toShard = toShard(named);
+            Map<Tensor, FsdpUnit> unitOf = new IdentityHashMap<>();
+            addUnits(module, unitOf);
+            if (settings.computeDtype() == null) {
+                requireOneDtype(named, toShard, unitOf);
+            }
             Map<Tensor, FsdpParameter> byWeight = new IdentityHashMap<>(created);
             Map<String, FsdpParameter> parameters = new LinkedHashMap<>();
             named.forEach((name, weight) -> {
@@ -79,7 +86,21 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
                 parameter.prepare(name, settings.computeDtype(), settings.reduceDtype());
                 parameters.put(name, parameter);
             });
-            return new FsdpUnits(module, mesh, parameters, units(byWeight));
+            return new FsdpUnits(module, mesh, parameters, units(unitOf, byWeight));
+        }
+
+        /** Requires that the parameters of a unit, which one all-gather gathers, have one dtype. */
+        private static void requireOneDtype(
+                Map<String, Tensor> named, Set<Tensor> toShard, Map<Tensor, FsdpUnit> unitOf) {
+            Map<FsdpUnit, String> firstOf = new HashMap<>();
+            named.forEach((name, weight) -> {
+                String first = toShard.contains(weight) ? firstOf.putIfAbsent(unitOf.get(weight), name) : null;
+                if (first != null && DType.of(named.get(first)) != DType.of(weight)) {
+                    throw new IllegalArgumentException("parameters " + first + " (" + DType.of(named.get(first))
+                            + ") and " + name + " (" + DType.of(weight)
+                            + ") of one unit must have one dtype, unless computeDtype is set");
+                }
+            });
         }
 
         private Set<Tensor> toShard(Map<String, Tensor> named) {
@@ -115,9 +136,7 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
         }
 
         /** Returns the units in the order of their first modules. */
-        private List<FsdpUnit> units(Map<Tensor, FsdpParameter> byWeight) {
-            Map<Tensor, FsdpUnit> unitOf = new IdentityHashMap<>();
-            addUnits(module, unitOf);
+        private List<FsdpUnit> units(Map<Tensor, FsdpUnit> unitOf, Map<Tensor, FsdpParameter> byWeight) {
             var distinct = new LinkedHashSet<FsdpUnit>();
             for (Tensor weight : module.parameters()) {
                 FsdpUnit unit = unitOf.get(weight);

@@ -133,6 +133,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("parameters without gradient on any rank have none", this::unused);
         each("parameters without gradient on any rank keep an older one", this::unusedLater);
         each("gradients of several dtypes", this::severalDtypes);
+        each("several dtypes in a unit without a compute dtype", this::severalDtypesWithoutComputeDtype);
         each("units are recomputed in the backward pass", this::recomputation);
         each("training continues after failed passes", this::failedPasses);
         each("construction shards each parameter at once", this::construction);
@@ -648,6 +649,16 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 require(shard.grad().defined(), "the gradient of " + name + " is lost");
                 requireClose(expected.to(FP64.scalarType()), shard.grad(), 0, EXACT, "gradient of " + name);
             });
+        }
+    }
+
+    private void severalDtypesWithoutComputeDtype() {
+        try (var model = new Towers(DType.BFLOAT16, DType.FLOAT32, device)) {
+            requireRejected(
+                    () -> new FullyShardedDataParallel(model, group, STANDARD.withUnits(Towers.class::isInstance)),
+                    "parameters a.weight (bf16) and b.weight (fp32) of one unit must have one dtype, unless computeDtype"
+                            + " is set");
+            model.parameters().forEach(weight -> require(weight.size(0) > 0, "the module has changed"));
         }
     }
 

@@ -90,6 +90,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         each("all-reduces among replicas are not awaited in the backward pass", this::overlap);
         each("a rank holds as much as one of two ranks", this::memory);
         each("checkpoints are written once and loaded by any number of shards", this::checkpoints);
+        each("other replicas wait while the first one gathers", this::gatherInFirstReplica);
         each("a gradient on one rank only is averaged over all", this::unused);
         each("frozen parameters", this::frozen);
         each("units are recomputed in the backward pass", this::recomputation);
@@ -469,6 +470,22 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
         protected Tensor compute(Tensor x) {
             Tensor y = always.forward(x);
             return isOn ? y.add(sometimes.forward(x)) : y;
+        }
+    }
+
+    private void gatherInFirstReplica() throws InterruptedException {
+        try (var model = transformer(ModelEdition.SPRING_2025, FP64, seed);
+                var fsdp = new FullyShardedDataParallel(model, group, HSDP);
+                var scope = MemoryScope.open()) {
+            group.barrier();
+            long start = System.nanoTime();
+            boolean isFirst = group.rank() < group.size() / 2;
+            if (isFirst) {
+                Thread.sleep(1000);
+            }
+            fsdp.wholeParameters();
+            double seconds = (System.nanoTime() - start) / 1e9;
+            assertTrue(seconds > 0.9, "rank " + group.rank() + " waited for " + seconds + " s");
         }
     }
 
