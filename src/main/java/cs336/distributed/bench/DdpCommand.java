@@ -203,7 +203,7 @@ public final class DdpCommand extends LabCommand {
         modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
         bucketSizes.forEach(size -> Strategy.requireBucketSize("--bucket-size-mb", size));
         if (kind.equals("toy") && modes.contains(DdpBenchmark.NONE)) {
-            throw new IllegalArgumentException("mode must be one of "
+            throw new IllegalArgumentException("--mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");
         }
         executions.forEach(execution -> ArgumentCheck.oneOf("--execution", execution, StepExecution.names()));
@@ -308,8 +308,9 @@ public final class DdpCommand extends LabCommand {
         storage.requireNames();
         Precision precision = Precision.parse(dtype);
         if (precision == Precision.FP16) {
-            throw new IllegalArgumentException("dtype must be fp32, tf32 or bf16, not 'fp16': fp16 needs loss scaling,"
-                    + " which is not implemented across ranks");
+            throw new IllegalArgumentException(
+                    "--dtype must be fp32, tf32 or bf16, not 'fp16': fp16 needs loss scaling,"
+                            + " which is not implemented across ranks");
         }
         if (traces == null && !traced.isEmpty()) {
             throw new IllegalArgumentException("--trace-only needs --trace, the folder of the traces");

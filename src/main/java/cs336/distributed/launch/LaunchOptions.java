@@ -15,7 +15,9 @@ import picocli.CommandLine.Option;
 public class LaunchOptions {
     @Option(
             names = "--join",
-            description = "run as one of the ranks that srun or torchrun started; ignores --processes")
+            description =
+                    "run as one of the ranks that srun or torchrun started; ignores --processes; the exit code is 3"
+                            + " if this rank lost contact with the others")
     private boolean join;
 
     @Option(
@@ -137,6 +139,6 @@ public class LaunchOptions {
             return device;
         }
         throw new IllegalArgumentException(
-                "device must be best, cpu or cuda (each rank selects its own GPU), not '" + device + "'");
+                "--device must be best, cpu or cuda (each rank selects its own GPU), not '" + device + "'");
     }
 }

@@ -68,7 +68,8 @@ class AllReduceCommandTest extends CommandTest {
     @Test
     void aSingleGpuForAllRanksIsRejected() {
         assertEquals(2, run("--device cuda:0"));
-        assertEquals("device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:0'", err.toString());
+        assertEquals(
+                "--device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:0'", err.toString());
     }
 
     @Test

@@ -94,12 +94,12 @@ class DdpCommandTest extends CommandTest {
         rejected("--mode ring", "mode 'ring' is unknown; known: none, naive, flat, overlapped, bucketed");
         rejected(
                 "--model toy --mode none",
-                "mode must be one of naive, flat, overlapped, bucketed with --model toy, not 'none'");
+                "--mode must be one of naive, flat, overlapped, bucketed with --model toy, not 'none'");
         rejected("--processes 0", "--processes must be at least 1, not 0");
         rejected("--bucket-size-mb 0", "--bucket-size-mb must be above 0, not 0.0");
         rejected("--bucket-size-mb 1,1e999", "--bucket-size-mb must be at most 9223372036854, not Infinity");
-        rejected("--dtype fp16", "dtype must be fp32, tf32 or bf16, not 'fp16'");
-        rejected("--device cuda:1", "device must be best, cpu or cuda");
+        rejected("--dtype fp16", "--dtype must be fp32, tf32 or bf16, not 'fp16'");
+        rejected("--device cuda:1", "--device must be best, cpu or cuda");
         rejected("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");
         rejected("--trace-only naive", "--trace-only needs --trace, the folder of the traces");
         rejected("--trace t --trace-only flat", "--trace-only 'flat' is unknown; known: naive");

@@ -78,7 +78,7 @@ class FsdpCommandTest extends CommandTest {
                 "--checkpointing some | checkpointing policy 'some' is unknown; known: everything, elementwise, elementwise+ffn-<k>, elementwise+offload-<k>, all-but-ffn, ffn-<k>, nothing, blocks-<k>, recursive",
                 "--fusion some | fusion 'some' is unknown; known: compiled, none",
                 "--processes 0 | --processes must be at least 1, not 0",
-                "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
+                "--device cuda:1 | --device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
             })
     void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(new FsdpCommand(), arguments));

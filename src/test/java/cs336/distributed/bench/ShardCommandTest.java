@@ -33,7 +33,7 @@ class ShardCommandTest extends CommandTest {
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--steps 0 | --steps must be at least 1, not 0",
                 "--attention plain-compiled | the memory of rmsnorm with plain-compiled attention is not predicted; predicted are layernorm, rmsnorm, rmsnorm-fused with plain, flash, flash-3xtf32, flash-deterministic, flash-mma, flash-tf32, flash-tiled, sdpa",
-                "--device cuda:1 | device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
+                "--device cuda:1 | --device must be best, cpu or cuda (each rank selects its own GPU), not 'cuda:1'",
             })
     void invalidOptionsAreOneLineAndExitCodeTwo(String arguments, String message) {
         assertEquals(2, run(new ShardCommand(), arguments));
