@@ -33,14 +33,14 @@ import org.bytedeco.pytorch.Tensor;
 
 /**
  * A workload that times forward passes or training steps in a {@link CompileMode}. The metric {@code first} is the
- * total time of the first three passes, which record the compiled pass.
+ * total time of the first passes, up to the one that records the CUDA graph.
  */
 public final class CompileWorkload implements Workload {
     private static final String TOTAL = "total";
     private static final String FIRST = "first";
     private static final Metric PEAK_MEMORY = Metric.bytes("peak-memory");
     private static final double LEARNING_RATE = 1e-4;
-    private static final int FIRST_STEPS = 3; // two without a graph, and the one that records it
+    private static final int FIRST_STEPS = CompiledStep.WARMUP + 1; // the last one records the graph
     private static final int SEED = 0;
 
     /**

@@ -68,7 +68,7 @@ import org.bytedeco.pytorch.Tensor;
  * {@code zeroGrad()} before it computes new gradients.
  */
 public final class CompiledStep implements AutoCloseable {
-    private static final int WARMUP = 2;
+    static final int WARMUP = 2;
 
     private final TransformerLM model;
     final DistributedDataParallel ddp; // null on a single rank
@@ -192,7 +192,7 @@ public final class CompiledStep implements AutoCloseable {
 
     /**
      * Sets the number of steps without a graph for each input shape before its graph is recorded, at least 1. Default:
-     * 2.
+     * {@value #WARMUP}.
      */
     public CompiledStep warmup(int steps) {
         requireNoPass("warmup");

@@ -114,8 +114,8 @@ public final class ProcessGroup implements AutoCloseable {
      *
      * @param timeout timeout of the rendezvous and of each collective
      * @throws CollectiveFailure if the port is in use, a rank does not arrive in time, or ranks disagree on the world
-     * @throws IllegalArgumentException if there is no GPU for this rank, or with NCCL if it shares its GPU with another
-     *     rank
+     * @throws IllegalArgumentException if there is no GPU for this rank; with NCCL on every rank, if two ranks share a
+     *     GPU
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
         return join(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout);

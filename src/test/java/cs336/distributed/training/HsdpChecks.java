@@ -479,8 +479,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
                 var scope = MemoryScope.open()) {
             group.barrier();
             long start = System.nanoTime();
-            boolean isFirst = group.rank() < group.size() / 2;
-            if (isFirst) {
+            if (group.rank() < group.size() / 2) { // in the first replica
                 Thread.sleep(1000);
             }
             fsdp.wholeParameters();
