@@ -30,7 +30,6 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static final int ROW_BLOCK_ELEMENTS = 2048; // that all threads load at once; more are not faster (RMSNorm)
     private static final int RELOADED_ACCESSES = 2; // of each thread to each tensor that is loaded again, up to
     private static final int RELOADING_ROW_THREADS = 512; // so many threads; then ROW_ACCESSES
-    private static final int RELOADING_BLOCK = 768; // of three rows; 1,536 threads per multiprocessor beat 2,048
     private static final int MULTIPROCESSORS = 132;
     private static final int SM_THREADS = 2048;
     private static final int MAX_SM_BLOCKS = 4;
@@ -65,8 +64,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
                             : accesses >= ROW_ACCESSES * threads && threads * vector < ROW_BLOCK_ELEMENTS)) {
                 threads *= 2; // fewer registers each, so that more loads are in flight
             }
-            boolean threeRows = reload && 3 * threads == RELOADING_BLOCK;
-            return ofRows(group, threads, threeRows ? RELOADING_BLOCK : ROW_BLOCK, 1, false, reload);
+            return ofRows(group, threads, ROW_BLOCK, 1, false, reload);
         }
         int smThreads = elements(group, threads) > ROW_ELEMENTS ? WIDE_SUMMING_SM_THREADS : SUMMING_SM_THREADS;
         int fitting = smThreads / Math.max(ROW_BLOCK, threads);

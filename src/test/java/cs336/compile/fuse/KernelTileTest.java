@@ -19,7 +19,6 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
-import cs336.units.IntegerMath;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Scalar;
@@ -116,21 +115,6 @@ class KernelTileTest extends ScopedTest {
                 assertEquals(rows > fitting, source.contains("x0[k] = Elements<float, VEC>::loadKept(in0"), source);
                 assertEquals(rows > fitting, source.contains("x0[k] = Elements<float, VEC>::loadLast(in0"), source);
             }
-        }
-    }
-
-    /** Two blocks of 768 threads leave a quarter of a multiprocessor's threads unused. */
-    @Test
-    void blocksWhoseRowsTake256ThreadsAndAreLoadedTwiceHaveThreeRows() {
-        int width = 2048;
-        int rows = (int) (Gpu.STREAM_BYTES / Float.BYTES / width);
-        try (var norm = new RmsNorm(width, Device.cpu(), DType.FLOAT32)) {
-            Tensor x = torch.randn(1, width).repeat(rows, 1);
-            Program program = Recorder.record(in -> new Tensor[] {norm.forward(in[0])}, x);
-            EmittedKernel kernel =
-                    kernels(FusionPasses.fuse(program, Device.cpu())).get(0).emitted();
-            assertEquals(768, kernel.blockThreads(), kernel.source());
-            assertEquals(IntegerMath.ceilDiv(rows, 3), kernel.gridX());
         }
     }
 
