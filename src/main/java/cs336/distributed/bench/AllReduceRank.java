@@ -20,7 +20,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
 
     @Override
     public ArrayList<AllReduceTimes> run(ProcessGroup group, AllReducePlan plan) throws IOException {
-        int nodes = plan.nodes() > 0 ? plan.nodes() : nodes(group);
+        int nodes = plan.nodes() > 0 ? plan.nodes() : group.world().nodes();
         MeasurementStore store = group.rank() == 0 && plan.storage() != null ? open(group, plan.storage()) : null;
         var open = new ArrayList<Long>();
         for (long bytes : plan.bytes()) {
@@ -52,13 +52,6 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 .with("processes", group.size())
                 .with("megabytes", megabytes.toPlainString())
                 .yields(Metric.ms("time"));
-    }
-
-    /** Returns the number of nodes: each has exactly one rank whose local rank is 0. */
-    private static int nodes(ProcessGroup group) {
-        return (int) group.allGather(group.world().localRank()).stream()
-                .filter(local -> local == 0)
-                .count();
     }
 
     /** Opens rank 0's file and, on GPUs, records the links between them. */

@@ -1,6 +1,8 @@
 package cs336.distributed.collectives;
 
 import cs336.units.IntegerMath;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -12,10 +14,11 @@ import java.util.regex.Pattern;
  * @param size number of processes (the world size)
  * @param localRank index of this process on its machine, from 0
  * @param localSize number of processes on its machine
+ * @param nodes number of machines
  * @param masterAddress name or address of the machine of rank 0
  * @param masterPort TCP port at which rank 0 hosts the store for the rendezvous
  */
-public record World(int rank, int size, int localRank, int localSize, String masterAddress, int masterPort) {
+public record World(int rank, int size, int localRank, int localSize, int nodes, String masterAddress, int masterPort) {
     /** Variable with the number of restarts. */
     public static final String RESTARTS = "TORCHELASTIC_RESTART_COUNT";
 
@@ -26,38 +29,36 @@ public record World(int rank, int size, int localRank, int localSize, String mas
 
     private static final int SLURM_PORTS = 10_000;
 
+    private static final String TASKS_PER_NODE = "SLURM_STEP_TASKS_PER_NODE";
+
     public World {
         require("world size", size, 1, Integer.MAX_VALUE);
         require("rank", rank, 0, size - 1);
         require("local world size", localSize, 1, size);
         require("local rank", localRank, 0, localSize - 1);
+        require("number of nodes", nodes, 1, size);
         require("master port", masterPort, 1, LARGEST_PORT);
         if (masterAddress.isBlank()) {
             throw new IllegalArgumentException("master address must not be empty");
         }
     }
 
-    /**
-     * Returns ⌈size ÷ localSize⌉. This is the number of machines if each but one has as many ranks as this one, and
-     * that one has no more.
-     */
-    public int nodes() {
-        return IntegerMath.ceilDiv(size, localSize);
-    }
-
     /** Returns the position of a process whose group runs on this machine only. */
     public static World local(int rank, int size, int masterPort) {
-        return new World(rank, size, rank, size, "127.0.0.1", masterPort);
+        return new World(rank, size, rank, size, 1, "127.0.0.1", masterPort);
     }
 
     /**
-     * Reads the environment variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
-     * MASTER_PORT), or else those of Slurm's {@code srun} (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID,
-     * SLURM_STEP_TASKS_PER_NODE).
+     * Reads the environment variables of {@code torchrun} (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+     * GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT), or else those of Slurm's {@code srun} (SLURM_PROCID, SLURM_NTASKS,
+     * SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE).
      *
      * <p>Under Slurm the master is the first node of the job step, and the port is derived from the job id, unless
      * MASTER_ADDR and MASTER_PORT are set. SLURM_NTASKS_PER_NODE is read only if SLURM_STEP_TASKS_PER_NODE is missing:
      * it holds the requested number, even on a node with fewer tasks.
+     *
+     * <p>If GROUP_WORLD_SIZE or SLURM_STEP_TASKS_PER_NODE is missing, the number of nodes is that of nodes with as many
+     * ranks as this one.
      *
      * @throws IllegalArgumentException if a variable is missing, not a number, or out of range; the message names it
      */
@@ -99,6 +100,9 @@ public record World(int rank, int size, int localRank, int localSize, String mas
                 size,
                 localRank,
                 localSize,
+                variables.has("GROUP_WORLD_SIZE")
+                        ? variables.number("GROUP_WORLD_SIZE", 1, size)
+                        : IntegerMath.ceilDiv(size, localSize),
                 variables.text("MASTER_ADDR"),
                 variables.number("MASTER_PORT", 1, LARGEST_PORT));
     }
@@ -106,36 +110,51 @@ public record World(int rank, int size, int localRank, int localSize, String mas
     private static World ofSlurm(Variables variables) {
         int size = variables.number("SLURM_NTASKS", 1, Integer.MAX_VALUE);
         int rank = variables.number("SLURM_PROCID", 0, size - 1);
-        int localSize = tasksOfNode(variables, size);
+        int localSize;
+        int nodes;
+        if (variables.has(TASKS_PER_NODE)) {
+            List<NodesWithTasks> all = tasksPerNode(variables.text(TASKS_PER_NODE));
+            nodes = all.stream().mapToInt(NodesWithTasks::nodes).sum();
+            localSize = tasksOfNode(all, variables.number("SLURM_NODEID", 0, Integer.MAX_VALUE), nodes);
+        } else {
+            String requested = "SLURM_NTASKS_PER_NODE";
+            localSize =
+                    variables.has(requested) ? Math.min(size, variables.number(requested, 1, Integer.MAX_VALUE)) : size;
+            nodes = IntegerMath.ceilDiv(size, localSize);
+        }
         int localRank = variables.number("SLURM_LOCALID", 0, localSize - 1);
-        return new World(rank, size, localRank, localSize, slurmMaster(variables), slurmPort(variables));
+        return new World(rank, size, localRank, localSize, nodes, slurmMaster(variables), slurmPort(variables));
     }
 
-    /**
-     * Returns the number of tasks on this node. SLURM_STEP_TASKS_PER_NODE is {@code 3,2}, or {@code 4(x2),1} for 4, 4
-     * and 1.
-     */
-    private static int tasksOfNode(Variables variables, int size) {
-        String name = "SLURM_STEP_TASKS_PER_NODE";
-        if (!variables.has(name)) {
-            String requested = "SLURM_NTASKS_PER_NODE";
-            return variables.has(requested) ? Math.min(size, variables.number(requested, 1, Integer.MAX_VALUE)) : size;
-        }
-        int node = variables.number("SLURM_NODEID", 0, Integer.MAX_VALUE);
-        int nodes = 0;
-        for (String part : variables.text(name).split(",")) {
-            Matcher m = Pattern.compile("(\\d{1,9})(?:\\(x(\\d{1,9})\\))?").matcher(part);
-            if (!m.matches()) {
-                throw new IllegalArgumentException(
-                        name + " must be a list like 3,2 or 4(x2),1, not '" + variables.text(name) + "'");
+    /** Consecutive nodes with the same number of tasks. */
+    private record NodesWithTasks(int nodes, int tasks) {}
+
+    /** Reads SLURM_STEP_TASKS_PER_NODE: {@code 3,2}, or {@code 4(x2),1} for 4, 4 and 1. */
+    private static List<NodesWithTasks> tasksPerNode(String text) {
+        return Arrays.stream(text.split(",", -1))
+                .map(part -> {
+                    Matcher m =
+                            Pattern.compile("(\\d{1,9})(?:\\(x(\\d{1,9})\\))?").matcher(part);
+                    if (!m.matches()) {
+                        throw new IllegalArgumentException(
+                                TASKS_PER_NODE + " must be a list like 3,2 or 4(x2),1, not '" + text + "'");
+                    }
+                    return new NodesWithTasks(
+                            m.group(2) == null ? 1 : Integer.parseInt(m.group(2)), Integer.parseInt(m.group(1)));
+                })
+                .toList();
+    }
+
+    private static int tasksOfNode(List<NodesWithTasks> all, int node, int nodes) {
+        int before = 0;
+        for (NodesWithTasks some : all) {
+            before += some.nodes;
+            if (node < before) {
+                return some.tasks;
             }
-            nodes += m.group(2) == null ? 1 : Integer.parseInt(m.group(2));
-            if (node < nodes) {
-                return Integer.parseInt(m.group(1));
-            }
         }
-        throw new IllegalArgumentException("SLURM_NODEID must be below " + nodes + ", the number of nodes in " + name
-                + " " + variables.text(name) + ", not " + node);
+        throw new IllegalArgumentException(
+                "SLURM_NODEID must be below " + nodes + ", the number of nodes in " + TASKS_PER_NODE + ", not " + node);
     }
 
     private static String slurmMaster(Variables variables) {

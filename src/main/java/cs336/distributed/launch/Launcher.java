@@ -303,6 +303,7 @@ public final class Launcher {
         variables.put("WORLD_SIZE", String.valueOf(processes));
         variables.put("LOCAL_RANK", String.valueOf(rank));
         variables.put("LOCAL_WORLD_SIZE", String.valueOf(processes));
+        variables.put("GROUP_WORLD_SIZE", "1");
         variables.put("MASTER_ADDR", "127.0.0.1");
         variables.put("MASTER_PORT", String.valueOf(port));
         return variables;

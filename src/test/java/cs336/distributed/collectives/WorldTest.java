@@ -44,20 +44,34 @@ class WorldTest {
 
     @Test
     void torchrunsVariablesAreRead() {
-        assertEquals(new World(5, 8, 1, 4, "node1", 29500), World.of(TORCHRUN));
+        assertEquals(new World(5, 8, 1, 4, 2, "node1", 29500), World.of(TORCHRUN));
     }
 
     @Test
     void slurmsVariablesAreReadAndTheLocalSizeIsTheNodes() {
-        assertEquals(new World(4, 5, 1, 2, "node03", 22345), World.of(SLURM));
+        assertEquals(new World(4, 5, 1, 2, 2, "node03", 22345), World.of(SLURM));
         assertEquals(28433, World.of(with(SLURM, "SLURM_JOB_ID", "4227858433")).masterPort(), "of a federated cluster");
         assertEquals(
                 2, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "2(x2),1")).localSize());
         assertEquals(3, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", null)).localSize(), "as requested");
-        assertEquals(2, new World(0, 5, 0, 3, "node03", 22345).nodes());
-        assertEquals(2, World.of(TORCHRUN).nodes());
         assertEquals("other", World.of(with(SLURM, "MASTER_ADDR", "other")).masterAddress());
         assertEquals(1234, World.of(with(SLURM, "MASTER_PORT", "1234")).masterPort());
+    }
+
+    /** All ranks must agree, also those on nodes with fewer ranks. */
+    @Test
+    void nodesAreCountedEvenIfTheyHaveDifferentNumbersOfRanks() {
+        var uneven = with(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "2,1(x3)"), "SLURM_LOCALID", "0");
+        for (int node = 0; node < 4; node++) {
+            World world = World.of(with(uneven, "SLURM_NODEID", "" + node));
+            assertEquals(4, world.nodes());
+            assertEquals(node == 0 ? 2 : 1, world.localSize());
+        }
+        assertEquals(2, World.of(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", null)).nodes(), "5 ranks, 3 per node");
+
+        assertEquals(2, World.of(TORCHRUN).nodes(), "8 ranks, 4 on this node");
+        assertEquals(3, World.of(with(TORCHRUN, "GROUP_WORLD_SIZE", "3")).nodes());
+        assertEquals("GROUP_WORLD_SIZE must be from 1 to 8, not 9", error(with(TORCHRUN, "GROUP_WORLD_SIZE", "9")));
     }
 
     @Test
@@ -93,7 +107,7 @@ class WorldTest {
                 "SLURM_STEP_TASKS_PER_NODE must be a list like 3,2 or 4(x2),1, not '3;2'",
                 error(with(SLURM, "SLURM_STEP_TASKS_PER_NODE", "3;2")));
         assertEquals(
-                "SLURM_NODEID must be below 2, the number of nodes in SLURM_STEP_TASKS_PER_NODE 3,2, not 2",
+                "SLURM_NODEID must be below 2, the number of nodes in SLURM_STEP_TASKS_PER_NODE, not 2",
                 error(with(SLURM, "SLURM_NODEID", "2")));
         assertEquals(
                 List.of("neither RANK (torchrun) nor SLURM_PROCID (srun) is set"),
