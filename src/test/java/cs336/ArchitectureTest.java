@@ -57,11 +57,12 @@ class ArchitectureTest {
         direct.put("checkpoints", List.of("bench"));
         direct.put("numbers", List.of("bench", "charts"));
         direct.put("precision", List.of("bench"));
-        direct.put("scaling", List.of("numbers"));
+        direct.put("scaling.memory", List.of("numbers"));
+        direct.put("scaling", List.of("scaling.memory"));
         direct.put("scaling.laws", List.of("scaling"));
         direct.put("kernels.runtime", List.of("bench"));
         direct.put("kernels.norms", List.of("kernels.runtime"));
-        direct.put("kernels.attention", List.of("kernels.runtime", "scaling"));
+        direct.put("kernels.attention", List.of("kernels.runtime", "scaling.memory"));
         direct.put("kernels.gemm", List.of("kernels.runtime"));
         direct.put("kernels.loss", List.of("kernels.runtime"));
         direct.put("kernels.optimizer", List.of("kernels.runtime"));
@@ -72,13 +73,15 @@ class ArchitectureTest {
         direct.put("compile.trace", List.of("compile.program"));
         direct.put("compile.fuse", List.of("compile.trace", "kernels.gemm"));
         direct.put("profile", List.of("numbers"));
-        direct.put("profile.memory", List.of("profile", "scaling"));
+        direct.put("profile.memory", List.of("profile", "scaling.memory"));
         direct.put("distributed.collectives", List.of("bench"));
         direct.put("distributed.launch", List.of("distributed.collectives"));
         direct.put("distributed.training", List.of("distributed.collectives"));
         direct.put("compile", List.of("compile.fuse", "distributed.training"));
         direct.put("train", List.of("checkpoints", "compile"));
-        direct.put("distributed.bench", List.of("checkpoints", "compile", "distributed.launch", "profile.memory"));
+        direct.put(
+                "distributed.bench",
+                List.of("checkpoints", "compile", "distributed.launch", "profile.memory", "scaling"));
         direct.put("planner", List.of("distributed.bench"));
         direct.put("figures", List.of("distributed.bench", "kernels", "precision", "scaling.laws"));
         direct.put("writeup", List.of("numbers"));

@@ -25,7 +25,7 @@ final class MeasuredSources {
     private static final List<String> RANKS =
             List.of(JAVA + "basics", JAVA + "distributed/collectives", JAVA + "distributed/training");
     private static final List<String> COMPILER = List.of(JAVA + "compile", "kernels/fused.cuh", "kernels/adamw.cu");
-    private static final List<String> MODELS = List.of(":(glob)" + JAVA + "scaling/*.java");
+    private static final List<String> MODELS = List.of(":(glob)" + JAVA + "scaling/*.java", JAVA + "scaling/memory");
     private static final List<String> PEERS = List.of("peers");
 
     /** The sources by prefix of the file's name; the longest matching prefix counts. */

@@ -5,10 +5,10 @@ import cs336.distributed.bench.FsdpMode;
 import cs336.distributed.bench.ShardedMemory;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
-import cs336.scaling.MemoryInventory;
 import cs336.scaling.ShardedParameterMemory;
-import cs336.scaling.TensorMemory;
-import cs336.scaling.TensorMemory.TensorPurpose;
+import cs336.scaling.memory.MemoryInventory;
+import cs336.scaling.memory.TensorMemory;
+import cs336.scaling.memory.TensorMemory.TensorPurpose;
 import cs336.units.Bytes;
 import cs336.units.UnitFactors;
 import java.util.ArrayList;
@@ -20,7 +20,7 @@ import tech.tablesaw.api.Table;
 
 /**
  * The predicted peak memory of one GPU in a {@link StepPlan}, from the second step on, when the optimizer state exists.
- * It predicts {@code torch.cuda.max_memory_allocated}. Tensors come from {@link cs336.scaling.ModelMemory} and
+ * It predicts {@code torch.cuda.max_memory_allocated}. Tensors come from {@link cs336.scaling.memory.ModelMemory} and
  * {@link ShardedMemory}; {@link TensorMemory#allocatedBytes} adds the allocator's rounding.
  *
  * @param plan the planned step

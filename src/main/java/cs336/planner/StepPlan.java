@@ -7,7 +7,7 @@ import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.bench.FsdpMode;
 import cs336.distributed.training.Strategy;
-import cs336.scaling.ModelMemory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 

@@ -4,8 +4,8 @@ import cs336.basics.TransformerConfig;
 import cs336.checkpointing.CheckpointPlan;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.scaling.ModelShape;
-import cs336.scaling.TensorMemory;
-import cs336.scaling.TensorMemory.TensorPurpose;
+import cs336.scaling.memory.TensorMemory;
+import cs336.scaling.memory.TensorMemory.TensorPurpose;
 import cs336.units.Tokens;
 
 /**

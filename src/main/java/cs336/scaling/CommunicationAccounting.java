@@ -32,6 +32,7 @@ import static cs336.scaling.AccountingQuantity.SECOND_MOMENT;
 import static cs336.scaling.AccountingQuantity.WHOLE_ON_EACH;
 import static cs336.scaling.AccountingQuantity.WIDEST_TENSOR;
 
+import cs336.scaling.memory.TensorMemory;
 import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.util.ArrayList;

@@ -3,6 +3,7 @@ package cs336.scaling;
 import cs336.bench.ArgumentCheck;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
+import cs336.scaling.memory.TensorMemory;
 import cs336.units.Bytes;
 import cs336.units.IntegerMath;
 import cs336.units.Tokens;

@@ -15,6 +15,8 @@ import cs336.checkpointing.CheckpointPolicy;
 import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.MeasurementQuery;
+import cs336.scaling.memory.MemoryInventory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import cs336.units.Bandwidth;

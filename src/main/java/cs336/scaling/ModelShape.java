@@ -2,6 +2,8 @@ package cs336.scaling;
 
 import cs336.basics.TransformerConfig;
 import cs336.bench.ArgumentCheck;
+import cs336.scaling.memory.MemoryInventory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import cs336.units.Bytes;

@@ -1,7 +1,10 @@
 package cs336.scaling;
 
 import cs336.bench.Pass;
-import cs336.scaling.TensorMemory.TensorPurpose;
+import cs336.scaling.memory.MemoryInventory;
+import cs336.scaling.memory.ModelMemory;
+import cs336.scaling.memory.TensorMemory;
+import cs336.scaling.memory.TensorMemory.TensorPurpose;
 import cs336.torch.DType;
 import cs336.units.IntegerMath;
 import java.util.ArrayList;

@@ -1,5 +1,7 @@
 package cs336.scaling;
 
+import cs336.scaling.memory.MemoryInventory;
+import cs336.scaling.memory.TensorMemory;
 import cs336.torch.DType;
 import cs336.units.Bytes;
 import java.util.List;

@@ -9,7 +9,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.Pass;
 import cs336.distributed.bench.FsdpMode;
-import cs336.scaling.TensorMemory.TensorPurpose;
+import cs336.scaling.memory.TensorMemory.TensorPurpose;
 import cs336.units.Bytes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

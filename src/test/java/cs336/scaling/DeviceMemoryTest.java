@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
+import cs336.scaling.memory.ModelMemory;
+import cs336.scaling.memory.TensorMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import cs336.units.Bandwidth;

@@ -9,7 +9,7 @@
  * {@link cs336.distributed.bench.FsdpBenchmark} (the same of FSDP),
  * {@link cs336.distributed.bench.CheckpointedTraining} (training that survives failures of its ranks).
  *
- * <p>May use {@code checkpoints}, {@code compile}, {@code distributed.launch} and {@code profile.memory}, and the
- * packages that they may use.
+ * <p>May use {@code checkpoints}, {@code compile}, {@code distributed.launch}, {@code profile.memory} and
+ * {@code scaling}, and the packages that they may use.
  */
 package cs336.distributed.bench;

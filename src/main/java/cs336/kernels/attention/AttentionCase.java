@@ -5,7 +5,7 @@ import static cs336.units.UnitFactors.GB;
 import cs336.basics.Attention;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
-import cs336.scaling.AttentionMemory;
+import cs336.scaling.memory.AttentionMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryStats;

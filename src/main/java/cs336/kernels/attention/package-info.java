@@ -7,6 +7,6 @@
  * and {@link cs336.kernels.attention.AttentionBenchmark}, which times any implementation. The fast kernels are
  * {@link cs336.kernels.attention.MmaFlash} and {@link cs336.kernels.attention.HopperFlash}.
  *
- * <p>May use {@code kernels.runtime} and {@code scaling}, and the packages that they may use.
+ * <p>May use {@code kernels.runtime} and {@code scaling.memory}, and the packages that they may use.
  */
 package cs336.kernels.attention;

@@ -15,7 +15,7 @@ import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
 import cs336.checkpointing.CheckpointPolicy;
-import cs336.scaling.ModelMemory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.Device;
 import java.util.function.Consumer;
 

@@ -9,7 +9,7 @@ import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.bench.Samples;
 import cs336.bench.Workload;
-import cs336.scaling.ModelMemory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;

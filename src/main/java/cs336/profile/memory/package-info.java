@@ -5,6 +5,6 @@
  * {@link cs336.profile.memory.MemoryProfile} (the recorder), {@link cs336.profile.memory.MemoryRecord} (the recording)
  * and {@link cs336.profile.memory.PassMemory} (the recording of a model).
  * {@link cs336.profile.memory.CheckpointingWorkload} measures activation checkpointing. May use {@code profile} and
- * {@code scaling}, and the packages that they may use.
+ * {@code scaling.memory}, and the packages that they may use.
  */
 package cs336.profile.memory;

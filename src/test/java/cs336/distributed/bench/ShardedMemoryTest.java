@@ -7,7 +7,7 @@ import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
 import cs336.bench.Measurements;
 import cs336.bench.Project;
-import cs336.scaling.ModelMemory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.io.IOException;

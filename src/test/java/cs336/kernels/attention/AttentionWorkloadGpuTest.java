@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.Metric;
 import cs336.bench.Samples;
-import cs336.scaling.AttentionMemory;
+import cs336.scaling.memory.AttentionMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.util.ArrayList;

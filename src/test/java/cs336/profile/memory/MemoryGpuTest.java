@@ -7,7 +7,7 @@ import cs336.basics.TransformerConfig;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
 import cs336.profile.PythonMemoryViz;
-import cs336.scaling.ModelMemory;
+import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryStats;

@@ -1,4 +1,4 @@
-package cs336.scaling;
+package cs336.scaling.memory;
 
 import cs336.torch.DType;
 import java.util.Locale;

@@ -1,4 +1,4 @@
-package cs336.scaling;
+package cs336.scaling.memory;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;

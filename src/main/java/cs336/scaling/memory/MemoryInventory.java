@@ -1,4 +1,4 @@
-package cs336.scaling;
+package cs336.scaling.memory;
 
 import static cs336.units.UnitFactors.MIB;
 
