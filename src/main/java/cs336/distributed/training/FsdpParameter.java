@@ -170,11 +170,15 @@ final class FsdpParameter implements AutoCloseable {
         }
     }
 
-    /** Adds the gradient of the module's tensor to the gradient that is to be reduced, and clears it. */
-    void takeGradient() {
+    /**
+     * Adds the gradient of the module's tensor to the gradient that is to be reduced, and clears it.
+     *
+     * @return whether there was one
+     */
+    boolean takeGradient() {
         Tensor found = weight.grad();
         if (!found.defined()) {
-            return;
+            return false;
         }
         if (!Arrays.equals(Tensors.shape(found), shape)) {
             throw new IllegalStateException("the gradient of parameter " + name + " has shape "
@@ -189,6 +193,7 @@ final class FsdpParameter implements AutoCloseable {
         } else {
             gradient.add_(cast);
         }
+        return true;
     }
 
     /** Returns whether a gradient has arrived since this was last called. */
@@ -253,6 +258,11 @@ final class FsdpParameter implements AutoCloseable {
             master.mutable_grad().put(more);
             created = true;
         }
+    }
+
+    /** Notes that the reduction will create the gradient of a replicated parameter that has none. */
+    void expectGradient() {
+        created |= !master.grad().defined();
     }
 
     /** Removes the gradient of a parameter that no rank has used, unless it is older than this step. */

@@ -31,6 +31,7 @@ final class FsdpUnit implements AutoCloseable {
     private final DeviceMesh mesh;
     private PendingCollective gather; // null unless in progress
     private boolean gathered; // or in progress
+    private boolean arrived; // a gradient, since the backward pass of this unit began
     private PendingCollective reduction; // of gradients, among shards or then among replicas; null unless in progress
     private List<FsdpParameter> reducedParameters;
     private Tensor reducedFlat; // the reduced gradients of all shards, so that one all-reduce takes them
@@ -146,17 +147,32 @@ final class FsdpUnit implements AutoCloseable {
         }
     }
 
-    /** Returns whether it has gradients that are not reduced, after {@link #takeGradients}. */
-    boolean hasGradients() {
-        return sharded.stream().anyMatch(FsdpParameter::hasGradient);
+    /** Checks that no gradient has arrived since the reduction: it would be lost. */
+    void requireNoGradient() {
+        sharded.stream().filter(FsdpParameter::hasGradient).findFirst().ifPresent(late -> {
+            throw new IllegalStateException("the gradient of " + late.name() + " arrived after its reduction");
+        });
     }
 
     /** Collects the gradients of a backward pass. */
     void takeGradients() {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            sharded.forEach(FsdpParameter::takeGradient);
+            for (FsdpParameter parameter : sharded) {
+                arrived |= parameter.takeGradient();
+            }
         }
+    }
+
+    /** Begins a backward pass, after collecting the gradients of earlier passes. */
+    void beginBackward() {
+        takeGradients();
+        arrived = false;
+    }
+
+    /** Returns whether {@link #takeGradients} has found a gradient of the current backward pass. */
+    boolean hasArrived() {
+        return arrived;
     }
 
     /** Starts to reduce-scatter the gradients of all sharded, trainable parameters. */

@@ -443,6 +443,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
     private void beforeBackward(FsdpUnit unit) {
         requireOpen("backward()");
+        unit.beginBackward();
         use(unit, true, true);
         unit.inBackward = true;
     }
@@ -545,7 +546,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private void reduceIfComplete(FsdpUnit unit) {
         unit.takeGradients();
         boolean usedAgain = backwardUses.expected().stream().anyMatch(use -> use.unit() == unit && use.backward());
-        if (synchronising && !usedAgain && (unit.hasGradients() || isCatchingUp)) {
+        if (synchronising && !usedAgain && (unit.hasArrived() || isCatchingUp)) {
             reduce(unit);
         }
     }
@@ -593,9 +594,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             catchUp();
             endAllBackward();
             for (FsdpUnit unit : units) {
+                unit.takeGradients();
                 if (unit.unreduced) {
-                    unit.takeGradients();
                     reduce(unit);
+                } else {
+                    unit.requireNoGradient();
                 }
             }
             units.forEach(FsdpUnit::free);
@@ -647,6 +650,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                     || trainable.get(i).master().grad().defined()
                             && !trainable.get(i).isSharded();
         }
+        replicated.forEach(FsdpParameter::expectGradient);
         boolean[] collected = new boolean[replicated.size()];
         List<PendingCollective> reductions = new ArrayList<>();
         for (GradientBucket bucket : replicatedGradients) {

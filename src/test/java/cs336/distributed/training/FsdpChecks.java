@@ -127,6 +127,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("frozen parameters", this::frozen);
         each("bf16 compute with fp32 reduction", this::mixedPrecision);
         each("backward passes in noSync accumulate", this::accumulation);
+        each("recomputed backward passes accumulate", this::recomputedAccumulation);
+        each("an unused replicated parameter has no gradient", this::unusedReplicated);
         each("several forward passes may precede a backward pass, and reverse", this::severalPasses);
         each("clipping uses the norm of all shards", this::clipping);
         each("ranks agree on a gradient overflow", this::overflow);
@@ -497,6 +499,67 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 requireSameGradients(alone, fsdp);
                 fsdp.zeroGrad();
                 alone.zeroGrad();
+            }
+        }
+    }
+
+    /** A recomputed function's gradients arrive after its last unit has ended its backward pass. */
+    private void recomputedAccumulation() {
+        for (CheckpointPolicy policy : List.of(CheckpointPolicy.blocks(2), CheckpointPolicy.recursive())) {
+            for (boolean local : new boolean[] {false, true}) {
+                TransformerConfig config =
+                        RankChecks.tinyModel(ModelEdition.SPRING_2025, 4).withCheckpointing(policy);
+                Torch.seed(seed);
+                try (var model = new TransformerLM(config, device, FP64);
+                        var alone = transformer(ModelEdition.SPRING_2025, 4, seed);
+                        var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+                    Batches batches = Batches.random(17, 2 * group.size(), 6, device, seed);
+                    for (int step = 0; step < 3; step++) {
+                        for (int micro = 0; micro < 3; micro++) {
+                            Batches.Batch batch = batches.next();
+                            Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
+                                    .backward();
+                            try (var noSync = local && micro < 2 ? fsdp.noSync() : null) {
+                                backward(fsdp, batch);
+                            }
+                        }
+                        fsdp.finishGradientSynchronization();
+                        requireSameGradients(alone, fsdp);
+                        fsdp.zeroGrad();
+                        alone.zeroGrad();
+                    }
+                }
+            }
+        }
+    }
+
+    private static final class WithUnusedNorm extends NnModule {
+        private final Linear linear;
+
+        WithUnusedNorm(Device device) {
+            linear = child("linear", new Linear(3, 3, device, FP64));
+            child("unused", new RmsNorm(3, device, FP64));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return linear.forward(x);
+        }
+    }
+
+    private void unusedReplicated() {
+        Torch.seed(seed);
+        try (var model = new WithUnusedNorm(device);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            for (int step = 0; step < 2; step++) {
+                fsdp.forward(torch.ones(new long[] {1, 3}, device.options(FP64)))
+                        .sum()
+                        .backward();
+                fsdp.finishGradientSynchronization();
+                fsdp.namedParameters()
+                        .forEach((name, shard) -> require(
+                                shard.grad().defined() == name.startsWith("linear"), name + " has a wrong gradient"));
+                fsdp.zeroGrad();
             }
         }
     }
