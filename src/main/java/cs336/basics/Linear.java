@@ -85,7 +85,7 @@ public final class Linear extends NnModule {
 
     /** Returns the weight as an operand of a matrix multiplication, cast to the autocast dtype, in a new handle. */
     private Tensor operand() {
-        return run(() -> Autocast.operand(new Tensor(weight)));
+        return run(() -> Autocast.operand(weight));
     }
 
     /** Returns the outputs of several layers with the same input. */
@@ -110,6 +110,10 @@ public final class Linear extends NnModule {
     @Override
     protected Tensor compute(Tensor x) {
         Normalization.requireWidth(x, weight.size(1));
+        if (DType.of(x) != DType.of(weight) && !Autocast.isEnabled(x)) {
+            throw new IllegalArgumentException("input must have the dtype of the weight, " + DType.of(weight) + ", not "
+                    + DType.of(x) + ", unless autocast is enabled");
+        }
         return torch.linear(x, weight);
     }
 

@@ -16,6 +16,7 @@ import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -64,7 +65,7 @@ public abstract class NnModule implements AutoCloseable {
             beforeForward.run();
             Tensor output = computation.get();
             afterForward.accept(output);
-            return scope.escape(output);
+            return scope.escape(new Tensor(output)); // the input, or an element of a container, is not of this scope
         }
     }
 
@@ -171,6 +172,8 @@ public abstract class NnModule implements AutoCloseable {
     /**
      * Returns all parameters by name, such as {@code layers.0.attn.q_proj.weight}, in registration order. A shared
      * parameter is listed once, under its first name.
+     *
+     * @throws IllegalStateException if two parameters have the same name
      */
     public final Map<String, Tensor> namedParameters() {
         Map<String, Tensor> named = new LinkedHashMap<>();
@@ -181,8 +184,8 @@ public abstract class NnModule implements AutoCloseable {
 
     private void collect(String prefix, Map<String, Tensor> named, Set<Tensor> seen) {
         parameters.forEach((name, parameter) -> {
-            if (seen.add(parameter)) {
-                named.put(prefix + name, parameter);
+            if (seen.add(parameter) && named.put(prefix + name, parameter) != null) {
+                throw new IllegalStateException("two parameters have the name " + prefix + name);
             }
         });
         children.forEach((name, child) -> child.collect(prefix + name + ".", named, seen));
@@ -190,7 +193,11 @@ public abstract class NnModule implements AutoCloseable {
 
     /** Returns all parameters, each once. */
     public final List<Tensor> parameters() {
-        return new ArrayList<>(namedParameters().values());
+        Set<Tensor> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+        return layers().stream()
+                .flatMap(layer -> layer.parameters.values().stream())
+                .filter(seen::add)
+                .collect(Collectors.toCollection(ArrayList::new));
     }
 
     /** Returns the number of elements of all parameters. */

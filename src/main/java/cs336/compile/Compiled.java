@@ -92,7 +92,7 @@ public final class Compiled implements AutoCloseable {
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
         this.fallsBack = fallsBack;
-        plain = new Recording(function, () -> "", () -> {});
+        plain = new Recording(in -> inNewHandles(function.apply(in)), () -> "", () -> {});
     }
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
@@ -178,6 +178,13 @@ public final class Compiled implements AutoCloseable {
             Tensor[] outputs = ofRecording.get();
             return scope.escapeAll(outputs == null ? recording.run.apply(inputs) : outputs);
         }
+    }
+
+    /** Returns handles that can leave a memory scope: inputs and elements of containers belong elsewhere. */
+    private static Tensor[] inNewHandles(Tensor[] tensors) {
+        return Arrays.stream(tensors)
+                .map(tensor -> tensor == null ? null : new Tensor(tensor))
+                .toArray(Tensor[]::new);
     }
 
     /** Records the function; {@code results} receives its outputs unless another run has to compute them. */

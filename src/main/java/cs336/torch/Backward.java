@@ -57,7 +57,7 @@ public final class Backward {
      * Sets the gradients of the outputs. By default each output must be a scalar and has the gradient 1.
      *
      * @param gradients one for each output, of its shape
-     * @throws IllegalArgumentException if there are more or fewer gradients than outputs
+     * @throws IllegalArgumentException if there are more or fewer gradients than outputs, or one has another shape
      */
     public Backward with(Tensor... gradients) {
         if (gradients.length != outputs.length) {
@@ -66,6 +66,11 @@ public final class Backward {
         }
         for (int i = 0; i < gradients.length; i++) {
             Tensors.requireDefined("gradient " + i, gradients[i]);
+            if (!Arrays.equals(Tensors.shape(gradients[i]), Tensors.shape(outputs[i]))) {
+                throw new IllegalArgumentException("gradient " + i + " must have the shape of its output, "
+                        + Arrays.toString(Tensors.shape(outputs[i])) + ", not "
+                        + Arrays.toString(Tensors.shape(gradients[i])));
+            }
         }
         gradOutputs = gradients;
         return this;
@@ -83,8 +88,13 @@ public final class Backward {
         return this;
     }
 
-    /** Runs the pass and accumulates the gradient of each leaf of the graph in its {@code grad()}. */
+    /**
+     * Runs the pass and accumulates the gradient of each leaf of the graph in its {@code grad()}.
+     *
+     * @throws IllegalStateException if an output is not a scalar and has no gradient
+     */
     public void run() {
+        requireGradients();
         try (var scope = MemoryScope.open();
                 var singleThreaded = SingleThreadedBackward.open()) {
             torch.backward(new TensorVector(outputs), gradOutputVector(), keepGraph(), createGraph, NONE);
@@ -97,11 +107,20 @@ public final class Backward {
      * Returns the gradients of these tensors and changes no {@code grad()}.
      *
      * @return one for each input, of its shape, in the caller's memory scope; null if no output depends on the input
+     * @throws IllegalArgumentException if there is no input, or one requires no gradient
+     * @throws IllegalStateException if an output is not a scalar and has no gradient
      */
     public Tensor[] gradients(Tensor... inputs) {
+        if (inputs.length == 0) {
+            throw new IllegalArgumentException("inputs must contain at least one tensor");
+        }
         for (int i = 0; i < inputs.length; i++) {
             Tensors.requireDefined("input " + i, inputs[i]);
+            if (!inputs[i].requires_grad()) {
+                throw new IllegalArgumentException("input " + i + " must require a gradient");
+            }
         }
+        requireGradients();
         try (var scope = MemoryScope.open();
                 var singleThreaded = SingleThreadedBackward.open()) {
             boolean allowUnused = true;
@@ -126,10 +145,20 @@ public final class Backward {
     /** Returns {@link #gradients}, with null for a tensor that requires no gradient. */
     public Tensor[] gradientsWhereRequired(Tensor... inputs) {
         Tensor[] required = Arrays.stream(inputs).filter(Tensor::requires_grad).toArray(Tensor[]::new);
-        Iterator<Tensor> found = Arrays.asList(gradients(required)).iterator();
+        Tensor[] gradients = required.length == 0 ? required : gradients(required);
+        Iterator<Tensor> found = Arrays.asList(gradients).iterator();
         return Arrays.stream(inputs)
                 .map(input -> input.requires_grad() ? found.next() : null)
                 .toArray(Tensor[]::new);
+    }
+
+    private void requireGradients() {
+        for (int i = 0; i < outputs.length; i++) {
+            if (gradOutputs.length == 0 && outputs[i].numel() != 1) {
+                throw new IllegalStateException("output " + i + " has the shape "
+                        + Arrays.toString(Tensors.shape(outputs[i])) + ", so its gradient must be given by with()");
+            }
+        }
     }
 
     private TensorVector gradOutputVector() {

@@ -1,5 +1,6 @@
 package cs336.torch;
 
+import java.lang.reflect.Field;
 import java.util.Objects;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.PointerScope;
@@ -25,6 +26,8 @@ public final class MemoryScope implements AutoCloseable {
         Torch.load();
     }
 
+    private static final Field POINTERS = pointers();
+
     private final PointerScope scope = new PointerScope();
     private final Thread owner = Thread.currentThread();
 
@@ -36,7 +39,11 @@ public final class MemoryScope implements AutoCloseable {
     }
 
     /**
-     * Moves an object of this scope to the enclosing scope. If there is none, the garbage collector frees it.
+     * Moves an object of this scope to the enclosing scope. If there is none, the garbage collector frees it. An object
+     * of another scope, or of none, stays there.
+     *
+     * <p>An element of a native container, such as {@code torch.max(x, 1, false).get0()}, belongs to the container. A
+     * copy of the handle, {@code new Tensor(element)}, can leave the scope.
      *
      * @return the same object
      */
@@ -45,6 +52,9 @@ public final class MemoryScope implements AutoCloseable {
         PointerScope enclosing = enclosing();
         if (enclosing == null) {
             return keep(pointer);
+        }
+        if (!holds(scope, pointer)) {
+            return pointer;
         }
         enclosing.attach(pointer);
         scope.detach(pointer);
@@ -73,15 +83,46 @@ public final class MemoryScope implements AutoCloseable {
      * @return the same object
      */
     public static <P extends Pointer> P keep(P pointer) {
-        PointerScope innermost = PointerScope.getInnerScope();
-        if (innermost != null) {
-            // Detaching releases the scope's reference, and releasing the last reference frees the object.
-            pointer.retainReference();
-            innermost.detach(pointer);
-        } else if (pointer.referenceCount() == 0) { // not kept before
+        boolean isHeld = false;
+        for (var scopes = PointerScope.getScopeIterator(); scopes != null && scopes.hasNext(); ) {
+            PointerScope next = scopes.next();
+            if (holds(next, pointer)) {
+                // Detaching releases the scope's reference, and releasing the last reference frees the object.
+                pointer.retainReference();
+                next.detach(pointer);
+                isHeld = true;
+                break; // the others do not hold it
+            }
+        }
+        if (!isHeld && pointer.referenceCount() == 0) { // not kept before
             pointer.retainReference();
         }
         return pointer;
+    }
+
+    /** Returns whether a scope frees this object. */
+    private static boolean holds(PointerScope scope, Pointer pointer) {
+        try {
+            for (Object held : (Iterable<?>) POINTERS.get(scope)) {
+                if (held == pointer) {
+                    return true;
+                }
+            }
+            return false;
+        } catch (IllegalAccessException e) {
+            throw new IllegalStateException(e); // it was made accessible
+        }
+    }
+
+    /** Returns the field with the objects of a JavaCPP scope, for which it has no method. */
+    private static Field pointers() {
+        try {
+            Field field = PointerScope.class.getDeclaredField("pointerStack");
+            field.setAccessible(true);
+            return field;
+        } catch (NoSuchFieldException e) {
+            throw new IllegalStateException(e); // the version of JavaCPP has it
+        }
     }
 
     /**

@@ -111,6 +111,7 @@ public final class Tensors {
             }
             Tensor onCpu = tensor.detach()
                     .to(Device.cpu().toTorch(), DType.FLOAT64.scalarType())
+                    .resolve_neg()
                     .contiguous();
             new DoublePointer(onCpu.data_ptr()).get(values);
             return values;
@@ -136,8 +137,9 @@ public final class Tensors {
             if (values.length == 0) {
                 return values;
             }
-            Tensor onCpu =
-                    tensor.to(Device.cpu().toTorch(), DType.INT64.scalarType()).contiguous();
+            Tensor onCpu = tensor.to(Device.cpu().toTorch(), DType.INT64.scalarType())
+                    .resolve_neg()
+                    .contiguous();
             new LongPointer(onCpu.data_ptr()).get(values);
             return values;
         }

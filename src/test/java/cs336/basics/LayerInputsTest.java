@@ -65,6 +65,16 @@ class LayerInputsTest extends ScopedTest {
     }
 
     @Test
+    void aLinearLayerRefusesAnotherDtypeWithoutAutocast() {
+        try (var layer = new Linear(8, 2, CPU, FP32)) {
+            Tensor wide = torch.ones(new long[] {2, 8}, CPU.options(DType.FLOAT64));
+            assertEquals(
+                    "input must have the dtype of the weight, fp32, not fp64, unless autocast is enabled",
+                    message(() -> layer.forward(wide)));
+        }
+    }
+
+    @Test
     void indicesOutOfRangeAreRefused() {
         try (var table = new Embedding(5, 2, 1, CPU, FP32)) {
             for (long index : new long[] {-1, 5, Long.MAX_VALUE}) {

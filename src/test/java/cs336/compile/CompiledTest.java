@@ -221,6 +221,20 @@ class CompiledTest extends ScopedTest {
         }
     }
 
+    /** The elements of a tuple are freed with it. */
+    @Test
+    void orPlainReturnsElementsOfTuples() {
+        try (var compiled = Compiled.of(in -> {
+                    in[0].sum().item_double();
+                    return new Tensor[] {torch.max(in[0], 0, false).get0()};
+                })
+                .orPlain()) {
+            for (int i = 0; i < 300; i++) {
+                assertArrayEquals(new double[] {2}, Tensors.toDoubles(compiled.apply(tensor(1, 2))[0]));
+            }
+        }
+    }
+
     @Test
     void anExceptionOfTheFunctionReachesTheCaller() {
         try (var compiled = Compiled.of(in -> {

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 class BackwardTest extends ScopedTest {
     private Tensor x;
@@ -34,6 +35,26 @@ class BackwardTest extends ScopedTest {
         assertEquals(6, gradients[1].item_double());
         assertFalse(gradients[1].requires_grad());
         assertFalse(x.grad().defined());
+    }
+
+    @Test
+    void invalidCallsAreRefused() {
+        Tensor vector = Tensors.of(new double[] {1, 2}, 2).mul(x);
+        assertMessage(
+                "output 0 has the shape [2], so its gradient must be given",
+                () -> Backward.of(vector).run());
+        assertMessage(
+                "gradient 0 must have the shape of its output, [2], not [1]",
+                () -> Backward.of(vector).with(x));
+        assertMessage("inputs must contain", () -> Backward.of(x.mul(x)).gradients());
+        assertMessage(
+                "input 0 must require a gradient", () -> Backward.of(x.mul(x)).gradients(x.detach()));
+        assertNull(Backward.of(x.mul(x)).gradientsWhereRequired(x.detach())[0]);
+    }
+
+    private static void assertMessage(String message, Executable call) {
+        String actual = assertThrows(RuntimeException.class, call).getMessage();
+        assertTrue(actual.startsWith(message), actual);
     }
 
     @Test

@@ -64,6 +64,27 @@ class MemoryScopeTest {
     }
 
     @Test
+    void tensorsOfAnOuterScopeStayThere() {
+        Tensor escaped;
+        Tensor kept;
+        try (var outer = MemoryScope.open()) {
+            escaped = torch.ones(3);
+            kept = torch.ones(3);
+            try (var middle = MemoryScope.open()) {
+                try (var inner = MemoryScope.open()) {
+                    inner.escape(escaped);
+                    MemoryScope.keep(kept);
+                }
+            }
+            assertEquals(3.0f, escaped.sum().item_float());
+        }
+        assertTrue(escaped.isNull());
+        assertEquals(3.0f, kept.sum().item_float());
+        kept.close();
+        assertTrue(kept.isNull());
+    }
+
+    @Test
     void keptTensorOutlivesAllScopes() {
         Tensor kept;
         try (var outer = MemoryScope.open()) {

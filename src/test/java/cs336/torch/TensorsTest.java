@@ -45,6 +45,13 @@ class TensorsTest {
         assertEquals("shape [2, 3] has 6 elements, but there are 5 values", error.getMessage());
     }
 
+    /** conj() and imag() negate lazily. */
+    @Test
+    void lazilyNegatedValuesAreNegative() {
+        Tensor complex = torch.view_as_complex(Tensors.of(new double[] {1, 5}, 1, 2));
+        assertArrayEquals(new double[] {-5}, Tensors.toDoubles(torch.imag(complex.conj())));
+    }
+
     @Test
     void anEmptyTensorHasNoValues() {
         try (var scope = MemoryScope.open()) {
