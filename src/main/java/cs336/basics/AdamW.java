@@ -7,7 +7,9 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -162,7 +164,12 @@ public final class AdamW implements Optimizer {
     /** Sets the learning rate of every parameter group. */
     @Override
     public void setLearningRate(double learningRate) {
-        groups.forEach(group -> group.settings = group.settings.withLearningRate(learningRate));
+        List<AdamWSettings> changed = groups.stream() // all are valid before one changes
+                .map(group -> group.settings.withLearningRate(learningRate))
+                .toList();
+        for (int i = 0; i < changed.size(); i++) {
+            groups.get(i).settings = changed.get(i);
+        }
     }
 
     @Override
@@ -174,9 +181,17 @@ public final class AdamW implements Optimizer {
      * Updates the parameters like {@link #step()}, with every gradient multiplied by a factor. The stored gradients do
      * not change.
      *
-     * @param gradientFactor a 0-dimensional fp32 tensor on the device of the parameters; null for 1
+     * @param gradientFactor a 0-dimensional floating-point tensor on the device of the parameters; null for 1
+     * @throws IllegalArgumentException if it has another shape or dtype, or is closed
      */
     public void step(Tensor gradientFactor) {
+        if (gradientFactor != null) {
+            Tensors.requireFloating("gradientFactor", gradientFactor);
+            if (gradientFactor.dim() != 0) {
+                throw new IllegalArgumentException("gradientFactor must be a 0-dimensional tensor, not of the shape "
+                        + Arrays.toString(Tensors.shape(gradientFactor)));
+            }
+        }
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

@@ -36,7 +36,7 @@ public final class Checkpoint {
             throws IOException {
         Objects.requireNonNull(parameters, "parameters must not be null");
         Objects.requireNonNull(metadata, "metadata must not be null");
-        requireNotReserved(metadata);
+        requireNotReserved(parameters, metadata);
         Safetensors.write(file, parameters, metadata);
     }
 
@@ -72,14 +72,20 @@ public final class Checkpoint {
         Objects.requireNonNull(metadata, "metadata must not be null");
         Objects.requireNonNull(parameters, "parameters must not be null");
         Map<String, String> texts = new LinkedHashMap<>(metadata);
-        requireNotReserved(metadata);
+        requireNotReserved(parameters, metadata);
         texts.put(OPTIMIZER, kind);
         Map<String, Tensor> tensors = new LinkedHashMap<>(parameters);
         state.forEach((name, tensor) -> tensors.put(PREFIX + name, tensor));
         Safetensors.write(file, tensors, texts);
     }
 
-    private static void requireNotReserved(Map<String, String> metadata) {
+    private static void requireNotReserved(Map<String, Tensor> parameters, Map<String, String> metadata) {
+        for (String name : parameters.keySet()) {
+            if (name.startsWith(PREFIX)) {
+                throw new IllegalArgumentException(
+                        "parameter " + name + " must not begin with '" + PREFIX + "', as the optimizer's state does");
+            }
+        }
         if (metadata.containsKey(OPTIMIZER)) {
             throw new IllegalArgumentException("metadata must not contain the reserved name '" + OPTIMIZER + "'");
         }

@@ -94,8 +94,8 @@ public final class RotaryEmbedding implements AutoCloseable {
         long batch = x.size(0);
         long positions = x.size(1);
         Tensor wide = x.element_size() < Float.BYTES ? x.to(ScalarType.Float) : x;
-        Tensor pairs =
-                torch.view_as_complex(wide.contiguous().view(batch, positions, -1, headDim / 2, 2)); // [B, T, H, d/2]
+        Tensor pairs = torch.view_as_complex(
+                wide.contiguous().view(batch, positions, x.size(2) / headDim, headDim / 2, 2)); // [B, T, H, d/2]
         Tensor rotated = pairs.mul(rotations.narrow(0, 0, positions));
         Tensor result = torch.view_as_real(rotated).flatten(-2, -1);
         return narrow || !Autocast.isEnabled(x) ? result.to(x.scalar_type()) : result;

@@ -72,13 +72,14 @@ final class CapturedEdges {
      * @param targets the targets of the edges that {@link #find} found in an equal graph
      * @param edges the same edges; those that an enclosing recomputation has redirected lead to the target indirectly
      * @return one tensor for each captured edge, in the caller's memory scope; its own graph is the edge
-     * @throws IllegalStateException if the graph leaves the function other than by these edges and the aliases
+     * @throws IllegalStateException if the graph leaves the function other than by all of these edges and the aliases
      */
     static Tensor[] redirect(
             Tensor[] outputs, Tensor[] aliases, long firstSequenceNumber, List<EdgeTarget> targets, List<Edge> edges) {
         Set<Long> inputs = nodes(aliases);
         Map<EdgeTarget, Integer> indices = new HashMap<>();
         Set<Long> addresses = new HashSet<>();
+        Set<Integer> found = new HashSet<>();
         Tensor[] substitutes = new Tensor[targets.size()];
         Edge[] redirected = new Edge[substitutes.length];
         for (int i = 0; i < substitutes.length; i++) {
@@ -95,6 +96,7 @@ final class CapturedEdges {
             if (addresses.contains(target.address())) {
                 Integer index = indices.get(EdgeTarget.of(edge));
                 if (index != null) {
+                    found.add(index);
                     next.put(i, redirected[index]);
                     return false;
                 }
@@ -108,6 +110,11 @@ final class CapturedEdges {
             }
             return true;
         });
+        if (found.size() < substitutes.length) {
+            throw new IllegalStateException(
+                    "the recomputation did not use a tensor that requires a gradient and that the"
+                            + " forward pass used; a checkpointed function must compute the same again");
+        }
         return substitutes;
     }
 

@@ -16,6 +16,7 @@ import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.NoSync;
 import cs336.distributed.training.ShardedOptimizer;
 import cs336.kernels.gemm.Fp32Gemm;
+import cs336.torch.Autocast;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -341,8 +342,9 @@ public final class CompiledStep implements AutoCloseable {
         try (var scope = MemoryScope.open();
                 var local = withoutHooks()) {
             Tensor loss = loss(inputs, targets);
-            try (var range = ProfilerRange.of("backward")) {
-                scaler.scale(loss).backward();
+            try (var range = ProfilerRange.of("backward");
+                    var fp32 = Autocast.of(device, DType.FLOAT32)) {
+                Backward.of(scaler.scale(loss)).run();
             }
             return scope.escape(loss);
         }
@@ -356,10 +358,12 @@ public final class CompiledStep implements AutoCloseable {
     Tensor[] lossAndGradients(Tensor... batch) {
         try (var scope = MemoryScope.open()) {
             Tensor loss = loss(batch[0], batch[1]);
-            Tensor[] gradients =
-                    Backward.of(scaler.scale(loss)).gradientsWhereRequired(parameters.toArray(new Tensor[0]));
-            return scope.escapeAll(Stream.concat(Stream.of(loss.detach()), Arrays.stream(gradients))
-                    .toArray(Tensor[]::new));
+            try (var fp32 = Autocast.of(device, DType.FLOAT32)) { // the caller may have opened another one
+                Tensor[] gradients =
+                        Backward.of(scaler.scale(loss)).gradientsWhereRequired(parameters.toArray(new Tensor[0]));
+                return scope.escapeAll(Stream.concat(Stream.of(loss.detach()), Arrays.stream(gradients))
+                        .toArray(Tensor[]::new));
+            }
         }
     }
 
@@ -384,6 +388,17 @@ public final class CompiledStep implements AutoCloseable {
         }
         if (!Device.of(ids).equals(device)) {
             throw new IllegalArgumentException(name + " must be on the model's device, " + device);
+        }
+        if (!device.isCuda() && ids.numel() > 0) { // a recorded program cannot read elements
+            try (var scope = MemoryScope.open()) {
+                long least = ids.min().item_long();
+                long most = ids.max().item_long();
+                int vocabulary = model.config().vocabSize();
+                if (least < 0 || most >= vocabulary) {
+                    throw new IllegalArgumentException(name + " must be from 0 to " + (vocabulary - 1)
+                            + ", the last token of the vocabulary, not from " + least + " to " + most);
+                }
+            }
         }
     }
 

@@ -229,6 +229,21 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
+    void aRefusedSettingChangesNothing() {
+        Map<String, Tensor> all = random();
+        Map<String, Tensor> undecayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
+        var optimizer = new AdamW(undecayed, OPTIONS.withWeightDecay(0));
+        optimizer.add(leaves(Map.of("b", all.get("b")), DType.FLOAT64), OPTIONS.withWeightDecay(1));
+        double before = optimizer.learningRate();
+        assertThrows(IllegalArgumentException.class, () -> optimizer.setLearningRate(2)); // decays by 2
+        assertEquals(before, optimizer.learningRate());
+
+        setGradients(undecayed, Map.of("a", torch.ones_like(all.get("a"))));
+        assertThrows(IllegalArgumentException.class, () -> optimizer.step(torch.ones(2)));
+        assertTrue(optimizer.state().isEmpty());
+    }
+
+    @Test
     void zeroGradLeavesGradientsUndefined() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         setGradients(parameters, random());

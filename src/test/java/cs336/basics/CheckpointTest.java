@@ -145,6 +145,9 @@ class CheckpointTest extends ScopedTest {
             var e = assertThrows(IllegalArgumentException.class, save);
             assertEquals("metadata must not contain the reserved name 'optimizer'", e.getMessage());
         }
+        Map<String, Tensor> reserved = Map.of("optimizer.weight", torch.ones(3));
+        var e = assertThrows(IllegalArgumentException.class, () -> Checkpoint.save(file, reserved, Map.of()));
+        assertTrue(e.getMessage().startsWith("parameter optimizer.weight must not begin with"), e.getMessage());
     }
 
     private void assertRefused(Map<String, Tensor> parameters, Optimizer optimizer, String message) {

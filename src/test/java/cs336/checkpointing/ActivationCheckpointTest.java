@@ -444,6 +444,11 @@ class ActivationCheckpointTest extends ScopedTest {
                         .sum()));
         runs[0] = 0;
         assertFails(
+                "did not use a tensor that requires a gradient",
+                Backward.of(ActivationCheckpoint.apply(t -> runs[0]++ == 0 ? t.matmul(w) : t.sin(), x)
+                        .sum()));
+        runs[0] = 0;
+        assertFails(
                 "has another shape",
                 Backward.of(ActivationCheckpoint.apply(t -> runs[0]++ == 0 ? t.matmul(w) : t.sum(), x)
                         .sum()));

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
+import cs336.basics.Sgd;
 import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -18,14 +19,17 @@ import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
 import cs336.distributed.training.DistributedDataParallel;
 import cs336.distributed.training.Strategy;
+import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import cs336.torch.Torch;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -124,6 +128,31 @@ class CompiledStepTest {
         }
     }
 
+    /** The autocast of the caller, at the first step or later, does not change fp32 gradients. */
+    @Test
+    void theCallersAutocastDoesNotReachTheStep() {
+        for (boolean isFused : new boolean[] {false, true}) {
+            double[][] parameters = new double[2][];
+            for (int i = 0; i < 2; i++) {
+                Torch.seed(5);
+                try (var scope = MemoryScope.open();
+                        var model = new TransformerLM(CONFIG, Device.cpu());
+                        var optimizer = new Sgd(model.namedParameters(), 0.1, 0);
+                        var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
+                    if (isFused) {
+                        step.fuse();
+                    }
+                    Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
+                    try (var autocast = Autocast.of(Device.cpu(), i == 0 ? DType.FLOAT32 : DType.BFLOAT16)) {
+                        step.run(ids, ids);
+                    }
+                    parameters[i] = Tensors.toDoubles(model.parameters().get(1));
+                }
+            }
+            assertArrayEquals(parameters[0], parameters[1]);
+        }
+    }
+
     @Test
     void wrongInputIsNamed() {
         try (var scope = MemoryScope.open();
@@ -136,6 +165,11 @@ class CompiledStepTest {
             assertEquals("targets must have the shape of inputs, [1, 4], not [1, 2]", message(step, ids, fewer));
             assertTrue(message(step, floats, ids).startsWith("inputs must be an int64 tensor"));
             assertTrue(message(step, ids, null).startsWith("targets must be an int64 tensor"));
+            Tensor negative = Tensors.of(new long[] {1, 2, -100, 4}, 1, 4);
+            assertEquals(
+                    "targets must be from 0 to 49, the last token of the vocabulary, not from -100 to 4",
+                    message(step, ids, negative));
+            assertTrue(message(step, ids.add(new Scalar(46)), ids).startsWith("inputs must be from 0 to 49"));
             assertThrows(IllegalArgumentException.class, () -> step.clip(0));
             assertThrows(IllegalArgumentException.class, () -> step.warmup(0));
             step.close();

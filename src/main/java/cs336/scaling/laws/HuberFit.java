@@ -130,8 +130,9 @@ final class HuberFit {
                             .maxEvaluations(EVALUATIONS)
                             .maxIterations(EVALUATIONS)
                             .build());
-            surface(found.getPoint());
-            return found;
+            LossSurface surface = surface(found.getPoint());
+            boolean isFinite = Double.isFinite(surface.a()) && Double.isFinite(surface.b());
+            return isFinite ? found : null;
         } catch (MathRuntimeException | IllegalArgumentException e) {
             return null;
         }
