@@ -139,6 +139,7 @@ public final class StorageOptions {
         Provenance provenance = named(survey.provenance());
         requireClean(survey.isGpu(), provenance.commit());
         Measurements measurements = measurements(provenance);
+        ArgumentCheck.writableFile("--problem", measurements.path()); // before anything is measured
         System.err.printf("%s: %,d cases into %s%n", provenance.device(), all.size(), measurements.path());
         Sweep sweep = configure.apply(new Sweep(measurements, provenance).again(again));
         return new Swept(all, measurements, sweep.run(all).exitCode());

@@ -251,6 +251,9 @@ public final class Sweep {
         if (outcome.status == Status.OK) {
             extraResults.store(c, measurements, provenance.updated());
         }
+        if (outcome.status == Status.ERROR && measurements.holds(c)) {
+            return; // measured again; the result stays
+        }
         measurements.put(c, rows, provenance.updated());
     }
 

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
@@ -28,6 +29,7 @@ import java.util.stream.Collectors;
 final class TidyCsv {
     private static final String TEMPORARY = ".new";
     private static final int MOST_LINE_BYTES = 100_000;
+    private static final Pattern HEADER_START = Pattern.compile("[\\w,-]*");
 
     /** The lock between threads of this process. A file lock only excludes other processes. */
     private static final ReentrantLock THREADS = new ReentrantLock();
@@ -89,9 +91,9 @@ final class TidyCsv {
     /**
      * Returns header and rows; empty if the file is missing or has no complete line.
      *
-     * @throws IOException if the file cannot be read, or a line is not UTF-8, ends with a carriage return alone, has a
-     *     quote that is not closed, is too long, or has another number of cells than the header; the message names file
-     *     and line
+     * @throws IOException if the file cannot be read, its only line is incomplete and cannot belong to a header, or a
+     *     line is not UTF-8, ends with a carriage return alone, has a quote that is not closed, is too long, or has
+     *     another number of cells than the header; the message names file and line
      */
     List<List<String>> lines() throws IOException {
         if (!Files.exists(path)) {
@@ -108,6 +110,12 @@ final class TidyCsv {
                 // All lines of such a file would look like one incomplete line, which the next append removes.
                 throw damaged(lines.size() + 1, "the line ends with a carriage return, not with a line feed");
             }
+        }
+        if (lines.isEmpty()
+                && !HEADER_START
+                        .matcher(new String(bytes, StandardCharsets.ISO_8859_1))
+                        .matches()) {
+            throw damaged(1, "the line does not end, and is not the beginning of a header");
         }
         return lines;
     }

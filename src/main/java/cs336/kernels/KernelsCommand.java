@@ -33,6 +33,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
@@ -134,7 +135,16 @@ public final class KernelsCommand extends LabCommand {
                 Measurement.of(Samples.once(SPILLS, used.spillStores() + used.spillLoads())),
                 Measurement.of(Samples.once(OCCUPANCY, 100 * occupancy.fraction())));
         measurements.put(c, rows, provenance);
-        out().printf("%-22s %-6s %-5s %s, %s%n", build.kernel, c.text("hidden"), build.dtype, used, occupancy);
+        out().printf(
+                        Locale.ROOT,
+                        "%-22s %-6s %-5s %d registers, %,d bytes of shared memory, %,d bytes spilled, %s%n",
+                        build.kernel,
+                        c.text("hidden"),
+                        build.dtype,
+                        used.registers(),
+                        used.sharedBytes() + build.shared,
+                        used.spillStores() + used.spillLoads(),
+                        occupancy);
     }
 
     private List<KernelBuild> builds(GpuArchitecture target) {

@@ -63,9 +63,6 @@ public final class OverlapCommand extends LabCommand {
             }
             Map<String, Trace> traces = read();
             OverlapTable table = OverlapTable.of(traces);
-            if (table.rows().isEmpty()) {
-                throw new IllegalArgumentException("the traces have no events");
-            }
             out().println(last ? table.lastSteps() : table);
             out().flush();
             if (folder != null) {
@@ -85,7 +82,11 @@ public final class OverlapCommand extends LabCommand {
         var traces = new LinkedHashMap<String, Trace>();
         for (Path file : files) {
             String name = names == files.size() ? name(file) : file.toString();
-            if (traces.put(name, Trace.read(file)) != null) {
+            Trace trace = Trace.read(file);
+            if (Activity.of(trace).isEmpty()) {
+                throw new IllegalArgumentException("TRACE " + file + " has no events");
+            }
+            if (traces.put(name, trace) != null) {
                 throw new IllegalArgumentException("TRACE " + file + " is given twice; each rank has its own file");
             }
         }

@@ -94,7 +94,7 @@ public record StepCommunication(ModelShape model, TrainingState state, Mesh mesh
 
     /** Returns the fraction of a step in which the devices of a pipeline are idle: (p−1)/(m+p−1). */
     public double bubble() {
-        return (mesh.pipeline() - 1.0) / (microBatches + mesh.pipeline() - 1.0);
+        return (mesh.pipeline() - 1.0) / ((double) microBatches + mesh.pipeline() - 1);
     }
 
     private record TrafficRow(

@@ -192,6 +192,16 @@ class MeasurementsTest {
     }
 
     @Test
+    void aFileWithOneIncompleteLineOfOtherTextIsNotOverwritten() throws IOException {
+        Files.createDirectories(measurements.path().getParent());
+        Files.writeString(measurements.path(), "my notes, no newline");
+        var e = assertThrows(IOException.class, () -> measurements.table());
+        assertEquals(
+                measurements.path() + ", line 1: the line does not end, and is not the beginning of a header",
+                e.getMessage());
+    }
+
+    @Test
     void aFileWithAnIncompleteHeaderIsEmpty() throws IOException {
         Files.createDirectories(measurements.path().getParent());
         Files.writeString(measurements.path(), "size,cont");

@@ -72,6 +72,11 @@ class SweepTest {
                 case "heap" -> throw new OutOfMemoryError("Java heap space");
                 case "unsupported" -> throw new UnsupportedOperationException("d = 24");
                 case "halt" -> Runtime.getRuntime().halt(3);
+                case "once" -> {
+                    if (Files.readAllLines(Path.of(c.text("log"))).size() > 1) {
+                        Runtime.getRuntime().halt(3);
+                    }
+                }
                 case "killed" -> signalItself(9);
                 case "aborted" -> signalItself(6);
                 case "witness" -> {
@@ -180,6 +185,14 @@ class SweepTest {
         assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().again(true).run(cases.subList(0, 1)));
         assertEquals(List.of("ok", "cuda", "halt", "halt", "ok"), ran());
         assertEquals(6, measurements.table().rowCount());
+    }
+
+    @Test
+    void aResultStaysIfItsRepetitionFails() throws Exception {
+        List<Case> cases = ending("once");
+        assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().run(cases));
+        assertEquals(new Sweep.CaseCounts(1, 0, 1), sweep().again(true).run(cases));
+        assertEquals(List.of("ok", "ok"), column("status"));
     }
 
     @Test

@@ -184,7 +184,7 @@ public final class AllReduceCommand extends LabCommand {
         }
         List<String> sizes = megabytes != null ? megabytes : full ? FULL_MEGABYTES : MEGABYTES;
         return new AllReducePlan(
-                sizes.stream().map(size -> bytes(size, ranks, kind)).toList(),
+                sizes.stream().map(size -> bytes(size, ranks, kind)).distinct().toList(),
                 warmup,
                 steps,
                 seconds,

@@ -208,7 +208,11 @@ public final class DdpCommand extends LabCommand {
         }
         executions.forEach(execution -> ArgumentCheck.oneOf("--execution", execution, StepExecution.names()));
         if (kind.equals("toy")) {
-            requireNotGiven("with --model toy", "--execution");
+            requireNotGiven("with --model toy", "--execution", "--dtype", "--trace", "--trace-only");
+            requireNotGiven("with --model toy", "--warmup", "--steps", "--rounds", "--round", "--problem", "--again");
+            requireNotGiven("with --model toy", "--size", "--year", "--batch", "--context", "--vocab");
+            requireNotGiven("with --model toy", "--d-model", "--d-ff", "--layers", "--heads", "--attention");
+            requireNotGiven("with --model toy", "--normalization", "--fusion");
             ToyTraining.requireDivisor(ranks.ranks());
         }
         if (executions.contains(StepExecution.COMPILED_STEP_IN_GRAPH.toString())

@@ -146,7 +146,8 @@ public final class LaunchCommand extends LabCommand {
         List<Serializable> values = launcher.run(type, arguments);
         for (int rank = 0; rank < values.size(); rank++) {
             if (values.get(rank) != null) {
-                System.out.println("[" + rank + "] " + values.get(rank));
+                String prefix = "[" + rank + "] ";
+                String.valueOf(values.get(rank)).lines().forEach(line -> System.out.println(prefix + line));
             }
         }
         return 0;

@@ -161,6 +161,9 @@ public final class IsoFlopsCommand extends LabCommand {
                 throw new IllegalArgumentException("--compute must be finite and above 0 FLOP, not " + compute);
             }
         }
+        if (runs != null) {
+            ArgumentCheck.notEmpty("--runs", runs);
+        }
         Path file = runs == null ? SyntheticRuns.orCourseFile() : runs;
         IsoFlops isoFlops = IsoFlops.read(file);
         Bootstrap bootstrap = bootstrap();

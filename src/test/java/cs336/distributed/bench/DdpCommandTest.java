@@ -110,6 +110,8 @@ class DdpCommandTest extends CommandTest {
                 "--execution compiled-step-in-graph",
                 "--execution compiled-step-in-graph needs --backend nccl, not gloo");
         rejected("--model toy --execution compiled-step", "--execution has no effect with --model toy");
+        rejected("--model toy --steps 77", "--steps has no effect with --model toy");
+        rejected("--model toy --d-model 32", "--d-model has no effect with --model toy");
         rejected("--steps 0", "--steps must be at least 1, not 0");
         rejected("--model toy --steps 0 --rounds 0", "--steps must be at least 1, not 0");
         rejected("--model toy --rounds 0", "--rounds must be at least 1, not 0");
