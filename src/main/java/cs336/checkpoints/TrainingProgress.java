@@ -15,18 +15,20 @@ import java.util.Map;
  *
  * @param steps number of steps that were trained
  * @param sequences number of sequences that all processes have taken from the data
+ * @param heads number of attention heads of the model, which the shapes of its parameters do not show
  * @param randomStates the state of each rank's random generator, see {@link cs336.torch.Torch#randomState}
  */
-public record TrainingProgress(long steps, long sequences, List<byte[]> randomStates) {
+public record TrainingProgress(long steps, long sequences, int heads, List<byte[]> randomStates) {
     private static final String STEP = "step";
     private static final String SEQUENCES = "sequences";
+    private static final String HEADS = "heads";
     private static final String RANDOM = "random.";
 
     /** A resumed run may have fewer ranks and smaller batches than before, by up to this factor. */
     private static final long MOST_SHRINKAGE = 1024;
 
     /** The position before the first step. */
-    public static final TrainingProgress START = new TrainingProgress(0, 0, List.of());
+    public static final TrainingProgress START = new TrainingProgress(0, 0, 0, List.of());
 
     /**
      * Sets the state of a rank's random generator. Leaves it unchanged if the run had fewer ranks or another kind of
@@ -53,6 +55,7 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
         var entries = new LinkedHashMap<String, String>();
         entries.put(STEP, String.valueOf(steps));
         entries.put(SEQUENCES, String.valueOf(sequences));
+        entries.put(HEADS, String.valueOf(heads));
         for (int rank = 0; rank < randomStates.size(); rank++) {
             entries.put(RANDOM + rank, Base64.getEncoder().encodeToString(randomStates.get(rank)));
         }
@@ -63,10 +66,16 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
      * Reads the text entries of a checkpoint.
      *
      * @param file the checkpoint, whose name {@link CheckpointFolder} chose
+     * @param heads number of attention heads of the resumed model
      * @param sequencesPerStep number of sequences that all processes take in a step of the resumed run
-     * @throws IllegalArgumentException if an entry is missing or malformed, or a number cannot belong to this file
+     * @throws IllegalArgumentException if an entry is missing or malformed, a number cannot belong to this file, or the
+     *     model had another number of heads
      */
-    public static TrainingProgress of(Path file, Map<String, String> metadata, long sequencesPerStep) {
+    public static TrainingProgress of(Path file, Map<String, String> metadata, int heads, long sequencesPerStep) {
+        if (number(file, metadata, HEADS, "attention heads") != heads) {
+            throw new IllegalArgumentException(file + " is a checkpoint of a model with " + metadata.get(HEADS)
+                    + " attention heads, not " + heads);
+        }
         var states = new ArrayList<byte[]>();
         for (String state; (state = metadata.get(RANDOM + states.size())) != null; ) {
             try {
@@ -87,7 +96,7 @@ public record TrainingProgress(long steps, long sequences, List<byte[]> randomSt
                     + "', which must be from " + steps + " to " + MOST_SHRINKAGE + " times the "
                     + steps * sequencesPerStep + " sequences of " + steps + " steps");
         }
-        return new TrainingProgress(steps, sequences, states);
+        return new TrainingProgress(steps, sequences, heads, states);
     }
 
     private static long number(Path file, Map<String, String> metadata, String name, String what) {

@@ -106,6 +106,9 @@ public final class NotebooksCommand extends LabCommand {
             }
             ArgumentCheck.atLeast("--jobs", 1, jobs);
             requireStorableKernels();
+            if (clean) {
+                requireNotGiven("with --clean", "--portable", "--keep-going", "--jobs", "--time-limit", "--output");
+            }
             return clean ? files() : checkedOutput(files());
         });
         if (clean) {

@@ -259,7 +259,8 @@ public final class TrainCommand extends LabCommand {
             }
             Map<String, String> metadata = Checkpoint.load(file, tensors, optimizer);
             step.requireValidScale(file);
-            TrainingProgress progress = TrainingProgress.of(file, metadata, setup.model.batch());
+            TrainingProgress progress =
+                    TrainingProgress.of(file, metadata, setup.model.config().numHeads(), setup.model.batch());
             progress.restoreRandomState(file, 0, setup.device);
             if (progress.steps() >= steps) {
                 out().printf(
@@ -296,7 +297,11 @@ public final class TrainCommand extends LabCommand {
                         intervalFirstStep = i + 1;
                     }
                     if (folder != null && setup.checkpoints.follows(i + 1, steps)) {
-                        var progress = new TrainingProgress(i + 1, sequences, List.of(Torch.randomState(setup.device)));
+                        var progress = new TrainingProgress(
+                                i + 1,
+                                sequences,
+                                setup.model.config().numHeads(),
+                                List.of(Torch.randomState(setup.device)));
                         folder.save(progress, tensors, optimizer.kind(), optimizer.state());
                     }
                 }

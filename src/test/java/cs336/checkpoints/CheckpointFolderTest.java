@@ -47,7 +47,7 @@ class CheckpointFolderTest extends ScopedTest {
     }
 
     private static TrainingProgress after(long steps) {
-        return new TrainingProgress(steps, 4 * steps, List.of());
+        return new TrainingProgress(steps, 4 * steps, 2, List.of());
     }
 
     private static void save(CheckpointFolder folder, long steps) throws IOException {
@@ -110,13 +110,16 @@ class CheckpointFolderTest extends ScopedTest {
     void progressAndRandomStatesAreReadBack() throws IOException {
         Torch.seed(3);
         torch.randn(5);
-        var progress = new TrainingProgress(7, 28, List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
+        var progress = new TrainingProgress(7, 28, 2, List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
         try (var folder = CheckpointFolder.open(path)) {
             folder.save(progress, Map.of("w", torch.ones(3)), "Sgd", Map.of());
         }
         Tensor expected = torch.randn(100);
         Path file = path.resolve("step-000000007.safetensors");
-        TrainingProgress read = TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))), 4);
+        Map<String, String> metadata = Checkpoint.load(file, Map.of("w", torch.zeros(3)));
+        var heads = assertThrows(IllegalArgumentException.class, () -> TrainingProgress.of(file, metadata, 4, 4));
+        assertEquals(file + " is a checkpoint of a model with 2 attention heads, not 4", heads.getMessage());
+        TrainingProgress read = TrainingProgress.of(file, metadata, 2, 4);
         assertEquals(7, read.steps());
         assertEquals(28, read.sequences());
         assertEquals(2, read.randomStates().size());
@@ -129,10 +132,10 @@ class CheckpointFolderTest extends ScopedTest {
         read.restoreRandomState(file, 0, Device.cpu());
         assertTrue(torch.equal(expected, torch.randn(100)));
 
-        Checkpoint.save(file, Map.of("w", torch.ones(3)), Map.of("step", "-1"));
+        Checkpoint.save(file, Map.of("w", torch.ones(3)), Map.of("step", "-1", "heads", "2"));
         var e = assertThrows(
                 IllegalArgumentException.class,
-                () -> TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))), 4));
+                () -> TrainingProgress.of(file, Checkpoint.load(file, Map.of("w", torch.zeros(3))), 2, 4));
         assertEquals(file + " has no number of trained steps in its metadata entry 'step'", e.getMessage());
     }
 
@@ -152,7 +155,7 @@ class CheckpointFolderTest extends ScopedTest {
         @Override
         public void step() throws IOException {
             try (var scope = MemoryScope.open()) {
-                var progress = new TrainingProgress(++steps, steps, List.of(Torch.randomState(Device.cpu())));
+                var progress = new TrainingProgress(++steps, steps, 2, List.of(Torch.randomState(Device.cpu())));
                 folder.save(progress, Map.of("w", parameter), optimizer.kind(), Map.of("m", parameter));
             }
         }

@@ -101,6 +101,8 @@ class NotebooksCommandTest {
         String measurements = folder.resolve("m").toString();
         assertEquals(2, run("--clean", "--store-kernels", measurements));
         assertTrue(errors.toString().contains("--clean has no effect with --store-kernels"), errors.toString());
+        assertEquals(2, run("--clean", "--jobs", "2"));
+        assertTrue(errors.toString().contains("--jobs has no effect with --clean"), errors.toString());
         assumeFalse(Device.best().isCuda());
         assertEquals(2, run("--store-kernels", measurements));
         assertTrue(errors.toString().contains("--store-kernels needs a GPU"), errors.toString());

@@ -161,7 +161,10 @@ public final class CheckpointedTraining
             }
             Path file = Path.of(name);
             TrainingProgress progress = TrainingProgress.of(
-                    file, training.load(file), (long) group.size() * c.model().batch());
+                    file,
+                    training.load(file),
+                    c.model().config().numHeads(),
+                    (long) group.size() * c.model().batch());
             progress.restoreRandomState(file, group.rank(), group.device());
             return progress;
         }
@@ -175,7 +178,10 @@ public final class CheckpointedTraining
 
         private void save(long step, long sequences) throws IOException {
             List<byte[]> randomStates = group.allGather(Torch.randomState(group.device()));
-            training.save(folder, new TrainingProgress(step, sequences, randomStates), group);
+            training.save(
+                    folder,
+                    new TrainingProgress(step, sequences, c.model().config().numHeads(), randomStates),
+                    group);
         }
 
         private double mean(double loss) {
