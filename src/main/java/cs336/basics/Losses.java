@@ -63,12 +63,28 @@ public final class Losses {
                     + " least one token; targets " + Arrays.toString(tokens) + ", logits "
                     + Arrays.toString(outputs));
         }
-        if (targets.is_cpu() && !OperatorInterceptor.isActive()) { // a recorded program cannot read elements
-            long least = targets.min().item_long();
-            long most = targets.max().item_long();
-            long vocabulary = outputs[tokens.length];
+        if (!OperatorInterceptor.isActive()) { // a recorded program cannot read elements
+            requireTokens("targets", targets, outputs[tokens.length]);
+        }
+    }
+
+    /**
+     * Checks that all token ids on the CPU are in the vocabulary. Does not read a GPU's memory, for which the host
+     * would have to wait.
+     *
+     * @param name name of the argument in messages
+     * @param vocabulary number of tokens
+     * @throws IllegalArgumentException if an id is below 0, or not below the number of tokens
+     */
+    public static void requireTokens(String name, Tensor ids, long vocabulary) {
+        if (!ids.is_cpu() || ids.numel() == 0) {
+            return;
+        }
+        try (var scope = MemoryScope.open()) {
+            long least = ids.min().item_long();
+            long most = ids.max().item_long();
             if (least < 0 || most >= vocabulary) {
-                throw new IllegalArgumentException("targets must be from 0 to " + (vocabulary - 1)
+                throw new IllegalArgumentException(name + " must be from 0 to " + (vocabulary - 1)
                         + ", the last token of the vocabulary, not from " + least + " to " + most);
             }
         }

@@ -267,7 +267,8 @@ public final class CompiledStep implements AutoCloseable {
      * @param targets int64 token ids, [B, T], on the model's device
      * @return the mean cross-entropy before the update in nats, a 0-dimensional fp32 tensor. The next step with this
      *     input shape overwrites it.
-     * @throws IllegalArgumentException if a shape, dtype or device is not as described above
+     * @throws IllegalArgumentException if a shape, dtype or device is not as described above, or an id on the CPU is
+     *     outside of the vocabulary
      * @throws IllegalStateException if the step is closed, or cannot be recorded; or if other parameters require a
      *     gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
      */
@@ -287,7 +288,8 @@ public final class CompiledStep implements AutoCloseable {
      * @param inputs int64 token ids, [B, T], on the model's device
      * @param targets int64 token ids, [B, T], on the model's device
      * @return the mean cross-entropy of this batch, as in {@link #run}
-     * @throws IllegalArgumentException if a shape, dtype or device is not as described above
+     * @throws IllegalArgumentException if a shape, dtype or device is not as described above, or an id on the CPU is
+     *     outside of the vocabulary
      * @throws IllegalStateException if the step is closed or cannot be recorded, or collectives are in its graph
      */
     public Tensor accumulate(Tensor inputs, Tensor targets) {
@@ -389,17 +391,7 @@ public final class CompiledStep implements AutoCloseable {
         if (!Device.of(ids).equals(device)) {
             throw new IllegalArgumentException(name + " must be on the model's device, " + device);
         }
-        if (!device.isCuda() && ids.numel() > 0) { // a recorded program cannot read elements
-            try (var scope = MemoryScope.open()) {
-                long least = ids.min().item_long();
-                long most = ids.max().item_long();
-                int vocabulary = model.config().vocabSize();
-                if (least < 0 || most >= vocabulary) {
-                    throw new IllegalArgumentException(name + " must be from 0 to " + (vocabulary - 1)
-                            + ", the last token of the vocabulary, not from " + least + " to " + most);
-                }
-            }
-        }
+        Losses.requireTokens(name, ids, model.config().vocabSize());
     }
 
     private void update() {

@@ -83,18 +83,16 @@ public final class MemoryScope implements AutoCloseable {
      * @return the same object
      */
     public static <P extends Pointer> P keep(P pointer) {
-        boolean isHeld = false;
         for (var scopes = PointerScope.getScopeIterator(); scopes != null && scopes.hasNext(); ) {
             PointerScope next = scopes.next();
             if (holds(next, pointer)) {
                 // Detaching releases the scope's reference, and releasing the last reference frees the object.
                 pointer.retainReference();
                 next.detach(pointer);
-                isHeld = true;
-                break; // the others do not hold it
+                return pointer; // no other scope holds it
             }
         }
-        if (!isHeld && pointer.referenceCount() == 0) { // not kept before
+        if (pointer.referenceCount() == 0) { // not kept before
             pointer.retainReference();
         }
         return pointer;
