@@ -74,9 +74,10 @@ public final class Losses {
      *
      * @param name name of the argument in messages
      * @param vocabulary number of tokens
-     * @throws IllegalArgumentException if an id is below 0, or not below the number of tokens
+     * @throws IllegalArgumentException if the tensor is closed, or an id is below 0 or not below the number of tokens
      */
     public static void requireTokens(String name, Tensor ids, long vocabulary) {
+        Tensors.requireDefined(name, ids);
         if (!ids.is_cpu() || ids.numel() == 0) {
             return;
         }
