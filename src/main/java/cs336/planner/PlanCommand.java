@@ -83,11 +83,17 @@ public final class PlanCommand extends LabCommand {
         }
         ArgumentCheck.atLeast("--processes", 1, processes);
         memory.check();
+        FsdpMode division = FsdpMode.parse(mode);
+        if (processes == 1) {
+            requireNotGiven("on one GPU", "--mode", "--bucket-size-mb");
+        } else if (!division.hasBuckets()) {
+            requireNotGiven("with --mode " + mode, "--bucket-size-mb");
+        }
         StepPlan plan = StepPlan.of(c.model().config().withCheckpointing(memory.checkpointing()))
                 .withBatch(c.model().batch())
                 .withPrecision(c.precision())
                 .withPass(c.pass())
-                .withGpus(processes, FsdpMode.parse(mode))
+                .withGpus(processes, division)
                 .withBucketMb(memory.bucketMb())
                 .withLossRows(memory.lossRows());
         try {

@@ -133,6 +133,9 @@ public final class AccountingCommand extends LabCommand {
                 requireOnly(answers ? "with --answers" : "with --simulate", "--answers", "--simulate", "--output");
             }
             ArgumentCheck.notEmpty("--output", output);
+            if (!answers && simulated == null) {
+                requireNotGiven("without --answers or --simulate", "--output");
+            }
             if (simulated != null) {
                 Provenance.requireName("--simulate", simulated);
             }

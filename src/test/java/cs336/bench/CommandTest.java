@@ -53,9 +53,15 @@ public abstract class CommandTest {
      * @return the exit code
      */
     protected final int run(Callable<Integer> command, String arguments, String... more) {
+        var all = new ArrayList<>(List.of("--output", folder.toString()));
+        all.addAll(List.of(more));
+        return runWithoutOutput(command, arguments, all.toArray(String[]::new));
+    }
+
+    /** Runs a command that stores nothing; the parameters are those of {@link #run}. */
+    protected final int runWithoutOutput(Callable<Integer> command, String arguments, String... more) {
         host.expectWarning();
         var all = new ArrayList<>(List.of(arguments.strip().split(" +")));
-        all.addAll(List.of("--output", folder.toString()));
         all.addAll(List.of(more));
         return new CommandLine(command)
                 .setParameterExceptionHandler((e, args) -> {

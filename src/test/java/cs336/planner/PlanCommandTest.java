@@ -52,6 +52,9 @@ class PlanCommandTest {
             value = {
                 "--processes 0 | --processes must be at least 1, not 0",
                 "--mode hsdp --processes 2 | mode must be ddp, zero-1, fsdp or fsdp-without-prefetch, not hsdp",
+                "--mode fsdp | --mode has no effect on one GPU",
+                "--bucket-size-mb 10 | --bucket-size-mb has no effect on one GPU",
+                "--processes 2 --mode fsdp --bucket-size-mb 10 | --bucket-size-mb has no effect with --mode fsdp",
                 "--bucket-size-mb 0 | --bucket-size-mb must be above 0, not 0.0",
                 "--bucket-size-mb 99999999999999 | --bucket-size-mb must be at most 9223372036854, not 9.9999999999999E13",
                 "--d-model 1000000000 --layers 1 --heads 1 --d-ff 16 --vocab 16 --batch 1 --context 2 | --size"

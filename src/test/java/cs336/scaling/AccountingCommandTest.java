@@ -18,7 +18,8 @@ import tech.tablesaw.api.Table;
 class AccountingCommandTest extends CommandTest {
     @Test
     void aMeshIsReportedTensorByTensorAndCollectiveByCollective() {
-        assertEquals(0, run(new AccountingCommand(), "--shards 16 --tensor 8 --pipeline 2 --tokens 32768"));
+        assertEquals(
+                0, runWithoutOutput(new AccountingCommand(), "--shards 16 --tensor 8 --pipeline 2 --tokens 32768"));
         String shown = out.toString();
         for (String expected : new String[] {
             "219,848,638,464 parameters, on FSDP 16 × TP 8 × PP 2: 256 devices",
@@ -50,7 +51,7 @@ class AccountingCommandTest extends CommandTest {
                         + " 2147483647 on DP 9 exceeds the range of 64-bit integers",
             })
     void wrongUseFailsWithOneLineThatNamesTheOption(String arguments, String message) {
-        assertRejected(message, run(new AccountingCommand(), arguments));
+        assertRejected(message, runWithoutOutput(new AccountingCommand(), arguments));
     }
 
     @Test

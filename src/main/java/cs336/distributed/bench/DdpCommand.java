@@ -202,6 +202,9 @@ public final class DdpCommand extends LabCommand {
         rounds.check();
         modes.forEach(mode -> ArgumentCheck.oneOf("mode", mode, MODES));
         bucketSizes.forEach(size -> Strategy.requireBucketSize("--bucket-size-mb", size));
+        if (!modes.contains("bucketed")) {
+            requireNotGiven("without --mode bucketed", "--bucket-size-mb");
+        }
         if (kind.equals("toy") && modes.contains(DdpBenchmark.NONE)) {
             throw new IllegalArgumentException("--mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");

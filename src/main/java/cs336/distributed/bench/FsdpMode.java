@@ -32,7 +32,7 @@ public enum FsdpMode {
     }
 
     /** Returns whether gradients or parameters are exchanged in buckets of a chosen size. */
-    boolean hasBuckets() {
+    public boolean hasBuckets() {
         return this == DDP || this == ZERO_1;
     }
 

@@ -4,6 +4,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
+import cs336.torch.Device;
 import cs336.torch.DeviceKind;
 import java.io.File;
 import java.io.IOException;
@@ -179,10 +180,14 @@ public final class LaunchCommand extends LabCommand {
         restart.check(processes == null);
         restart.apply(launcher);
         if (device != null) {
-            launcher.device(kind(device));
+            DeviceKind kind = kind(device);
+            if (kind == DeviceKind.CUDA) {
+                Device.cuda(0); // checks that there is a GPU before any rank starts
+            }
+            launcher.device(kind);
         }
         if (threads != null) {
-            launcher.threads(threads);
+            launcher.threads(ArgumentCheck.atLeast("--threads", 1, threads));
         }
         return launcher.classPath(classPathEntries());
     }
@@ -215,7 +220,7 @@ public final class LaunchCommand extends LabCommand {
         List<String> names = Arrays.stream(DeviceKind.values())
                 .map(kind -> kind.name().toLowerCase(Locale.ROOT))
                 .toList();
-        return DeviceKind.values()[names.indexOf(ArgumentCheck.oneOf("device", name, names))];
+        return DeviceKind.values()[names.indexOf(ArgumentCheck.oneOf("--device", name, names))];
     }
 
     @SuppressWarnings("unchecked") // a program with other types fails when it runs

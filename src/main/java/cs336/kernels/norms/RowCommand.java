@@ -153,12 +153,9 @@ abstract class RowCommand extends LabCommand {
                         "--rows " + rows + " × --hidden " + width + " must be at most 2^56 elements");
             }
         }
-        List<DType> types = dtypes.stream().map(DType::parse).toList();
-        for (DType type : types) {
-            if (!TensorChecks.KERNEL_TYPES.contains(type)) {
-                throw new IllegalArgumentException("--dtype must be fp32, bf16 or fp16, not " + type);
-            }
-        }
+        List<DType> types = dtypes.stream()
+                .map(name -> ArgumentCheck.oneOf("--dtype", name, List.copyOf(TensorChecks.KERNEL_TYPES)))
+                .toList();
         List<? extends RowImplementation> chosen = implementations == null
                 ? known
                 : implementations.stream()

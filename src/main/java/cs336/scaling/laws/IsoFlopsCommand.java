@@ -112,7 +112,9 @@ public final class IsoFlopsCommand extends LabCommand {
                 return 0;
             }
             ArgumentCheck.notEmpty("--output", output);
-            if (name != null) {
+            if (name == null) {
+                requireNotGiven("without --store", "--output");
+            } else {
                 requireName();
                 ArgumentCheck.writableFolder("--output", output);
             }
@@ -128,7 +130,14 @@ public final class IsoFlopsCommand extends LabCommand {
 
     private void generate() throws IOException {
         requireNotGiven(
-                "with --generate", "--runs", "--compute", "--confidence", "--resamples", "--store", "--coverage");
+                "with --generate",
+                "--runs",
+                "--compute",
+                "--confidence",
+                "--resamples",
+                "--store",
+                "--output",
+                "--coverage");
         ArgumentCheck.writableFile("--generate", generated);
         SyntheticRuns synthetic = SyntheticRuns.SHIPPED.seeded(seed);
         LossSurface surface = synthetic.surface();

@@ -98,6 +98,7 @@ class DdpCommandTest extends CommandTest {
         rejected("--processes 0", "--processes must be at least 1, not 0");
         rejected("--bucket-size-mb 0", "--bucket-size-mb must be above 0, not 0.0");
         rejected("--bucket-size-mb 1,1e999", "--bucket-size-mb must be at most 9223372036854, not Infinity");
+        rejected("--mode naive,flat --bucket-size-mb 10", "--bucket-size-mb has no effect without --mode bucketed");
         rejected("--dtype fp16", "--dtype must be fp32, tf32 or bf16, not 'fp16'");
         rejected("--device cuda:1", "--device must be best, cpu or cuda");
         rejected("--backend mpi", "backend 'mpi' is unknown; known: gloo, nccl");

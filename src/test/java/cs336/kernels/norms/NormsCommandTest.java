@@ -143,7 +143,7 @@ class NormsCommandTest {
         "--rows, 0, '--rows must be at least 1, not 0'",
         "--hidden, 0, '--hidden must be at least 1, not 0'",
         "--passes, 19, '--passes must be at least 20, not 19'",
-        "--dtype, fp64, '--dtype must be fp32, bf16 or fp16, not fp64'",
+        "--dtype, fp64, '--dtype ''fp64'' is unknown; known: fp32, bf16, fp16'",
         "--implementation, quick, 'implementation ''quick'' is unknown'",
         "--synchronize, never, '--synchronize ''never'' is unknown; known: group, each'",
         "--device, tpu, 'device ''tpu'' is unknown'",

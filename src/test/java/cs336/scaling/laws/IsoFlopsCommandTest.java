@@ -70,8 +70,8 @@ class IsoFlopsCommandTest extends CommandTest {
     @Test
     void generatedRunsCanBeFitted() {
         String other = folder.resolve("other.json").toString();
-        assertEquals(0, run(new IsoFlopsCommand(), "--seed 7", "--generate", other));
-        assertEquals(0, run(new IsoFlopsCommand(), "--resamples 100", "--runs", other), err.toString());
+        assertEquals(0, runWithoutOutput(new IsoFlopsCommand(), "--seed 7", "--generate", other));
+        assertEquals(0, runWithoutOutput(new IsoFlopsCommand(), "--resamples 100", "--runs", other), err.toString());
         assertTrue(Files.notExists(folder.resolve("any")), "stored without --store");
     }
 
@@ -97,12 +97,12 @@ class IsoFlopsCommandTest extends CommandTest {
 
     @Test
     void wrongUseFailsWithOneSentence() throws IOException {
-        assertEquals(2, run(new IsoFlopsCommand(), "--compute 0", "--runs", shipped));
-        assertEquals(2, run(new IsoFlopsCommand(), "--confidence 95", "--runs", shipped));
-        assertEquals(2, run(new IsoFlopsCommand(), "--resamples 3", "--runs", shipped));
+        assertEquals(2, runWithoutOutput(new IsoFlopsCommand(), "--compute 0", "--runs", shipped));
+        assertEquals(2, runWithoutOutput(new IsoFlopsCommand(), "--confidence 95", "--runs", shipped));
+        assertEquals(2, runWithoutOutput(new IsoFlopsCommand(), "--resamples 3", "--runs", shipped));
         assertEquals(2, run(new IsoFlopsCommand(), "--store a/b", "--runs", shipped));
         Path empty = Files.writeString(folder.resolve("empty.json"), "[]");
-        assertEquals(2, run(new IsoFlopsCommand(), "--resamples 100", "--runs", empty.toString()));
+        assertEquals(2, runWithoutOutput(new IsoFlopsCommand(), "--resamples 100", "--runs", empty.toString()));
         assertEquals(
                 "--compute must be finite and above 0 FLOP, not 0.0"
                         + "--confidence must be between 0 and 1, not 95.0"
@@ -124,7 +124,7 @@ class IsoFlopsCommandTest extends CommandTest {
                 "--generate x.json --coverage 2 | --coverage has no effect with --generate",
             })
     void wrongUseNamesTheOption(String arguments, String message) {
-        assertEquals(2, run(new IsoFlopsCommand(), arguments));
+        assertEquals(2, runWithoutOutput(new IsoFlopsCommand(), arguments));
         assertEquals(message, err.toString());
         assertTrue(Files.notExists(Path.of("x.json")));
     }
