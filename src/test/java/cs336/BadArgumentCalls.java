@@ -105,6 +105,7 @@ final class BadArgumentCalls {
         }));
         parent.answer(calls.withTensors(() -> torch.ones(1, 2, 4, 8).to(DType.INT64.scalarType())));
         parent.answer(calls.withTensors(() -> torch.ones(new long[0])));
+        parent.answer(calls.ofClosedObjects());
         parent.end(0);
     }
 
@@ -179,6 +180,43 @@ final class BadArgumentCalls {
         return answer(count, unclear);
     }
 
+    /** Calls the methods of closed objects, also {@code close}, which has no further effect. */
+    private String ofClosedObjects() throws Exception {
+        var unclear = new TreeSet<String>();
+        int count = 0;
+        for (Class<?> type : classes) {
+            for (Executable method : executables(type)) {
+                if (!AutoCloseable.class.isAssignableFrom(type) || !ExampleValues.needsTarget(method)) {
+                    continue;
+                }
+                examples.setShape(2, 2);
+                try (var scope = MemoryScope.open()) {
+                    Object[] arguments = examples.arguments(method, -1);
+                    Object target = examples.closedTarget(type);
+                    if (arguments != null && target != null) {
+                        count++;
+                        requireClearOrAccepted(method, target, arguments, unclear);
+                    }
+                }
+            }
+        }
+        return answer(count, unclear);
+    }
+
+    private static void requireClearOrAccepted(
+            Executable method, Object target, Object[] arguments, Set<String> unclear) {
+        try {
+            ExampleValues.call(method, target, arguments);
+        } catch (ClassCastException e) {
+            // The example of a type variable does not suit.
+        } catch (Throwable t) {
+            boolean isClear = t instanceof IllegalStateException || t instanceof IllegalArgumentException;
+            if (!isClear || String.valueOf(t.getMessage()).lines().count() > 1) {
+                unclear.add(method + " after close(): " + t);
+            }
+        }
+    }
+
     private static String answer(int count, Set<String> unclear) {
         return count + SEPARATOR + String.join(SEPARATOR, unclear).replaceAll("\\R", " ");
     }
@@ -231,6 +269,8 @@ final class BadArgumentCalls {
             arguments[bad] = value;
             try {
                 ExampleValues.call(executable, target, arguments);
+            } catch (ClassCastException e) {
+                // The example of a type variable does not suit.
             } catch (Throwable t) {
                 if (!isClear(t)) {
                     StackTraceElement[] trace = t.getStackTrace();

@@ -26,10 +26,11 @@ class BadArgumentsTest {
         List<String> output = new CopyOnWriteArrayList<>();
         try (var process = ChildJvm.start(BadArgumentCalls.class, Map.of(), output::add)) {
             process.tell(folder.toString());
-            requireClear("null", process, 600, output);
+            requireClear("null", process, 1000, output);
             requireClear("a closed tensor", process, 50, output);
             requireClear("a tensor of another dtype", process, 50, output);
             requireClear("a tensor without dimensions", process, 50, output);
+            requireClear("a closed object", process, 100, output);
         }
     }
 

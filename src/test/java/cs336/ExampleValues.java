@@ -1,5 +1,6 @@
 package cs336;
 
+import cs336.basics.TransformerConfig;
 import cs336.torch.DType;
 import java.io.OutputStream;
 import java.io.PrintStream;
@@ -12,7 +13,9 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.Proxy;
+import java.lang.reflect.Type;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -70,6 +73,16 @@ final class ExampleValues {
         constants.put(PrintWriter.class, new PrintWriter(Writer.nullWriter()));
         constants.put(PrintStream.class, new PrintStream(OutputStream.nullOutputStream()));
         constants.put(DType.class, DType.FLOAT32);
+        constants.put(
+                TransformerConfig.class,
+                TransformerConfig.builder()
+                        .vocabSize(8)
+                        .contextLength(4)
+                        .dModel(4)
+                        .dFf(8)
+                        .numLayers(1)
+                        .numHeads(1)
+                        .build());
     }
 
     /** Sets the shape of the tensors. */
@@ -91,6 +104,19 @@ final class ExampleValues {
         return needsTarget(executable) ? value(executable.getDeclaringClass(), DEPTH) : null;
     }
 
+    /** Returns a new object of a closeable class, already closed; null if there is none. */
+    Object closedTarget(Class<?> type) throws Exception {
+        if (created.remove(type) instanceof AutoCloseable previous) {
+            previous.close(); // only one profiler can run
+        }
+        Object target = value(type, DEPTH);
+        created.remove(type);
+        if (target instanceof AutoCloseable open) {
+            open.close();
+        }
+        return target;
+    }
+
     /** Returns arguments for all parameters but one; null if some cannot be created. */
     Object[] arguments(Executable executable, int without) {
         return arguments(executable, without, DEPTH);
@@ -110,12 +136,26 @@ final class ExampleValues {
         Class<?>[] types = executable.getParameterTypes();
         var arguments = new Object[types.length];
         for (int i = 0; i < types.length; i++) {
-            arguments[i] = i == without ? null : value(types[i], depth);
+            arguments[i] = i == without ? null : value(executable.getGenericParameterTypes()[i], types[i], depth);
             if (arguments[i] == null && i != without) {
                 return null;
             }
         }
         return arguments;
+    }
+
+    /** Returns a value that contains a tensor if the type is a list of tensors or a map to tensors. */
+    private Object value(Type generic, Class<?> type, int depth) {
+        if (generic instanceof ParameterizedType container) {
+            List<Type> elements = List.of(container.getActualTypeArguments());
+            if (type == List.class && elements.equals(List.of(Tensor.class))) {
+                return List.of(tensor().requires_grad_(true));
+            }
+            if (type == Map.class && elements.equals(List.of(String.class, Tensor.class))) {
+                return Map.of("weight", tensor().requires_grad_(true));
+            }
+        }
+        return value(type, depth);
     }
 
     private Object value(Class<?> type, int depth) {
@@ -179,7 +219,13 @@ final class ExampleValues {
             return null;
         }
         try {
-            for (Executable factory : factories(type)) {
+            List<Executable> factories = factories(type);
+            if (Modifier.isAbstract(type.getModifiers())) {
+                classes.stream()
+                        .filter(type::isAssignableFrom)
+                        .forEach(subclass -> factories.addAll(factories(subclass)));
+            }
+            for (Executable factory : factories) {
                 Object[] arguments = arguments(factory, -1, depth - 1);
                 Object value = arguments == null ? null : resultOf(factory, arguments);
                 if (value != null) {

@@ -107,6 +107,7 @@ public final class AdamW implements Optimizer {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, State> states = new LinkedHashMap<>();
     private final List<AdamWGroup> groups = new ArrayList<>();
+    private boolean closed;
 
     /**
      * Creates an optimizer with one parameter group. It keeps references to the parameters; {@link #close} frees its
@@ -126,6 +127,7 @@ public final class AdamW implements Optimizer {
      */
     public void add(Map<String, Tensor> more, AdamWSettings settings) {
         Objects.requireNonNull(settings, "settings must not be null");
+        TrainedParameters.requireOpen(closed);
         for (String name : more.keySet()) {
             if (parameters.containsKey(name)) {
                 throw new IllegalArgumentException("parameter " + name + " is already in this optimizer");
@@ -147,6 +149,7 @@ public final class AdamW implements Optimizer {
 
     @Override
     public Map<String, Tensor> parameters() {
+        TrainedParameters.requireOpen(closed);
         return Collections.unmodifiableMap(parameters);
     }
 
@@ -185,6 +188,7 @@ public final class AdamW implements Optimizer {
      * @throws IllegalArgumentException if it has another shape or dtype, or is closed
      */
     public void step(Tensor gradientFactor) {
+        TrainedParameters.requireOpen(closed);
         if (gradientFactor != null) {
             Tensors.requireFloating("gradientFactor", gradientFactor);
             if (gradientFactor.dim() != 0) {
@@ -211,6 +215,7 @@ public final class AdamW implements Optimizer {
      * @throws IllegalArgumentException if the dtype is another, or a name is unknown
      */
     public List<Tensor> copies(List<String> names, DType dtype) {
+        TrainedParameters.requireOpen(closed);
         if (dtype != DType.BFLOAT16 && dtype != DType.FLOAT16) {
             throw new IllegalArgumentException("dtype must be bf16 or fp16, not " + dtype);
         }
@@ -247,6 +252,7 @@ public final class AdamW implements Optimizer {
 
     /** Updates the copies of parameters that a PyTorch operator has changed in place since the last step. */
     public void refreshCopies() {
+        TrainedParameters.requireOpen(closed);
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             states.values().forEach(State::refreshCopy);
@@ -255,6 +261,7 @@ public final class AdamW implements Optimizer {
 
     @Override
     public Map<String, Tensor> state() {
+        TrainedParameters.requireOpen(closed);
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         states.forEach((name, state) -> {
             if (state.step > 0) {
@@ -268,6 +275,8 @@ public final class AdamW implements Optimizer {
 
     @Override
     public void requireLoadable(Map<String, Tensor> saved) {
+        TrainedParameters.requireOpen(closed);
+        Objects.requireNonNull(saved, "state must not be null");
         Set<String> unknown = new HashSet<>(saved.keySet());
         states.forEach((name, state) -> {
             boolean step = unknown.remove(name + ".step");
@@ -317,6 +326,7 @@ public final class AdamW implements Optimizer {
 
     @Override
     public void close() {
+        closed = true;
         groups.forEach(AdamWGroup::closeCohorts);
         states.values().forEach(state -> {
             state.reset();

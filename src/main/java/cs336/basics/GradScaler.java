@@ -96,6 +96,9 @@ public final class GradScaler implements AutoCloseable {
     }
 
     private boolean enabled() {
+        if (scale != null && scale.isNull()) {
+            throw new IllegalStateException("this scaler is closed");
+        }
         return scale != null;
     }
 

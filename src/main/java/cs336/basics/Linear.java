@@ -96,6 +96,7 @@ public final class Linear extends NnModule {
 
     /** Returns zeros with the shapes and the autograd graph of {@link #separately}. */
     static Tensor[] separatelyUnread(Tensor x, Linear... layers) {
+        Objects.requireNonNull(layers, "layers must not be null");
         return Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);
     }
 
@@ -104,6 +105,7 @@ public final class Linear extends NnModule {
      * layer of a checkpointed function, whose recomputation only needs the graph.
      */
     Tensor unread(Tensor x) {
+        Normalization.requireWidth(x, weight.size(1));
         return run(() -> new JointLinear(false).of(x, Autocast.operand(weight))[0]);
     }
 

@@ -57,9 +57,7 @@ public abstract class NnModule implements AutoCloseable {
      * @throws IllegalStateException if the layer is closed
      */
     protected final Tensor run(Supplier<Tensor> computation) {
-        if (closed) {
-            throw new IllegalStateException(name + " is closed");
-        }
+        requireOpen();
         try (var range = ProfilerRange.of(name);
                 var scope = MemoryScope.open()) {
             beforeForward.run();
@@ -200,16 +198,30 @@ public abstract class NnModule implements AutoCloseable {
                 .collect(Collectors.toCollection(ArrayList::new));
     }
 
-    /** Returns the number of elements of all parameters. */
+    private void requireOpen() {
+        if (closed) {
+            throw new IllegalStateException(name + " is closed");
+        }
+    }
+
+    /**
+     * Returns the number of elements of all parameters.
+     *
+     * @throws IllegalStateException if the layer is closed
+     */
     public final long parameterCount() {
+        requireOpen();
         return parameters().stream().mapToLong(Tensor::numel).sum();
     }
 
     /**
      * Frees the gradients of all parameters, like {@code zero_grad(set_to_none=True)}: they are undefined until the
      * next backward pass.
+     *
+     * @throws IllegalStateException if the layer is closed
      */
     public final void zeroGrad() {
+        requireOpen();
         parameters().forEach(parameter -> parameter.mutable_grad().reset());
     }
 
@@ -219,8 +231,10 @@ public abstract class NnModule implements AutoCloseable {
      * @param values a tensor for each name of {@link #namedParameters}
      * @throws IllegalArgumentException if a parameter is missing, a name is unknown, or a shape differs; then nothing
      *     changes
+     * @throws IllegalStateException if the layer is closed
      */
     public final void load(Map<String, Tensor> values) {
+        requireOpen();
         Map<String, Tensor> named = namedParameters();
         for (String given : values.keySet()) {
             if (!named.containsKey(given)) {

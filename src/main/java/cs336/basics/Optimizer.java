@@ -83,7 +83,10 @@ public interface Optimizer extends AutoCloseable {
      */
     void loadState(Map<String, Tensor> state);
 
-    /** Frees the optimizer state, but not the parameters. The optimizer cannot be used afterwards. */
+    /**
+     * Frees the optimizer state, but not the parameters. Afterwards, methods that read or change parameters or state
+     * throw {@link IllegalStateException}.
+     */
     @Override
     void close();
 }

@@ -82,6 +82,9 @@ public final class RotaryEmbedding implements AutoCloseable {
      * @throws IllegalArgumentException if x has another shape, or is not floating-point
      */
     public Tensor apply(Tensor x) {
+        if (rotations.isNull()) {
+            throw new IllegalStateException("this rotary embedding is closed");
+        }
         Tensors.requireFloating("x", x);
         if (x.dim() != 3 || x.size(1) > rotations.size(0) || x.size(2) % headDim != 0) {
             throw new IllegalArgumentException("x must have the shape [batch, at most " + rotations.size(0)

@@ -25,6 +25,7 @@ public final class Sgd implements Optimizer {
     private final Map<String, Tensor> velocities = new LinkedHashMap<>();
     private final double momentum;
     private double learningRate;
+    private boolean closed;
 
     /**
      * Creates an optimizer.
@@ -46,6 +47,7 @@ public final class Sgd implements Optimizer {
 
     @Override
     public Map<String, Tensor> parameters() {
+        TrainedParameters.requireOpen(closed);
         return parameters;
     }
 
@@ -61,6 +63,7 @@ public final class Sgd implements Optimizer {
 
     @Override
     public void step() {
+        TrainedParameters.requireOpen(closed);
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -92,6 +95,7 @@ public final class Sgd implements Optimizer {
 
     @Override
     public void close() {
+        closed = true;
         velocities.values().forEach(Tensor::close);
         velocities.clear();
         parameters.values().forEach(Tensor::close);
@@ -103,6 +107,7 @@ public final class Sgd implements Optimizer {
 
     @Override
     public Map<String, Tensor> state() {
+        TrainedParameters.requireOpen(closed);
         Map<String, Tensor> tensors = new LinkedHashMap<>();
         velocities.forEach((name, velocity) -> tensors.put(name + ".velocity", velocity));
         return tensors;
@@ -114,6 +119,8 @@ public final class Sgd implements Optimizer {
     }
 
     private Map<String, Tensor> byParameter(Map<String, Tensor> saved) {
+        TrainedParameters.requireOpen(closed);
+        Objects.requireNonNull(saved, "state must not be null");
         Map<String, Tensor> found = new LinkedHashMap<>();
         saved.forEach((key, tensor) -> {
             String name = key.endsWith(".velocity") ? key.substring(0, key.length() - ".velocity".length()) : key;

@@ -75,6 +75,13 @@ final class TrainedParameters {
         }
     }
 
+    /** Checks that an optimizer is not closed. */
+    static void requireOpen(boolean closed) {
+        if (closed) {
+            throw new IllegalStateException("this optimizer is closed");
+        }
+    }
+
     static double requireRate(String name, double rate) {
         if (!(rate >= 0 && rate < Double.POSITIVE_INFINITY)) {
             throw new IllegalArgumentException(name + " must be finite and at least 0, not " + rate);

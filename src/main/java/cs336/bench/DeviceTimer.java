@@ -27,6 +27,7 @@ public final class DeviceTimer implements AutoCloseable {
 
     private final List<CUDAEvent> events; // empty on the CPU
     private final long[] nanos;
+    private boolean closed;
 
     private DeviceTimer(Device device, int marks) {
         nanos = new long[ArgumentCheck.atLeast("marks", 2, marks)];
@@ -52,8 +53,11 @@ public final class DeviceTimer implements AutoCloseable {
      * Sets a mark; a mark that was set before is overwritten.
      *
      * @param index the index of the mark, from 0 to the number of marks − 1
+     * @throws IllegalArgumentException if there is no such mark
+     * @throws IllegalStateException if the timer is closed
      */
     public void mark(int index) {
+        requireMark("index", index);
         if (events.isEmpty()) {
             nanos[index] = System.nanoTime();
         } else {
@@ -61,8 +65,15 @@ public final class DeviceTimer implements AutoCloseable {
         }
     }
 
-    /** Waits until the device has reached mark {@code to}, and returns the time in ms since mark {@code from}. */
+    /**
+     * Waits until the device has reached mark {@code to}, and returns the time in ms since mark {@code from}.
+     *
+     * @throws IllegalArgumentException if there is no such mark
+     * @throws IllegalStateException if the timer is closed
+     */
     public double ms(int from, int to) {
+        requireMark("from", from);
+        requireMark("to", to);
         if (events.isEmpty()) {
             return (nanos[to] - nanos[from]) / NANOS_PER_MS;
         }
@@ -71,8 +82,18 @@ public final class DeviceTimer implements AutoCloseable {
         return events.get(from).elapsed_time(end);
     }
 
+    private void requireMark(String name, int index) {
+        if (closed) {
+            throw new IllegalStateException("this timer is closed");
+        }
+        if (index < 0 || index >= nanos.length) {
+            throw new IllegalArgumentException(name + " must be from 0 to " + (nanos.length - 1) + ", not " + index);
+        }
+    }
+
     @Override
     public void close() {
+        closed = true;
         events.forEach(CUDAEvent::close);
     }
 }

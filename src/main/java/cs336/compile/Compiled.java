@@ -80,6 +80,7 @@ public final class Compiled implements AutoCloseable {
     private final boolean fallsBack;
     private final Recording plain; // the function itself, where it cannot be compiled
     private final Map<Guard, Recording> recordings = new LinkedHashMap<>();
+    private boolean closed;
 
     private Compiled(
             TensorFunction function,
@@ -160,9 +161,13 @@ public final class Compiled implements AutoCloseable {
      *     tensors on the host, unless {@link #orPlain}. The message names the operator and the source line
      * @throws IllegalArgumentException if there is no input, or one is null, undefined, not dense or of a dtype that
      *     {@link DType} does not have; also with {@link #orPlain}
-     * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter
+     * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter,
+     *     or this is closed
      */
     public Tensor[] apply(Tensor... inputs) {
+        if (closed) {
+            throw new IllegalStateException("this compiled function is closed");
+        }
         requireUsable(inputs);
         if (OperatorInterceptor.isActive()) {
             return function.apply(inputs);
@@ -288,6 +293,7 @@ public final class Compiled implements AutoCloseable {
     /** Frees the recordings. */
     @Override
     public void close() {
+        closed = true;
         recordings.values().forEach(recording -> recording.close.run());
         recordings.clear();
     }

@@ -104,7 +104,9 @@ public final class CompiledStep implements AutoCloseable {
         this.precision = precision;
         device = model.device();
         scaler = precision.scaler(device);
-        parameters = List.copyOf(optimizer.parameters().values());
+        parameters = optimizer.parameters().values().stream()
+                .map(parameter -> MemoryScope.keep(new Tensor(parameter))) // the optimizer may be closed first
+                .toList();
         // Loss scaling must find overflows in the gradients and unscale them in fp32.
         // Gradients are averaged over ranks in fp32, too.
         masterWeights = optimizer instanceof AdamW adamw
@@ -444,10 +446,11 @@ public final class CompiledStep implements AutoCloseable {
             return;
         }
         closed = true;
-        optimizer.zeroGrad();
+        parameters.forEach(parameter -> parameter.mutable_grad().reset());
         earlier.clear();
         shapes.values().forEach(ShapeGraph::close);
         scaler.close();
+        parameters.forEach(Tensor::close);
     }
 
     /** Adds the gradients of earlier batches, and averages the sum over batches and ranks. */

@@ -10,6 +10,7 @@ import cs336.distributed.training.Strategy;
 import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
+import java.util.Objects;
 
 /**
  * A training step or forward pass to plan. The configuration states the model, its context length, its attention, its
@@ -46,6 +47,9 @@ public record StepPlan(
      *     is {@code hsdp}
      */
     public StepPlan {
+        Objects.requireNonNull(precision, "precision must not be null");
+        Objects.requireNonNull(pass, "pass must not be null");
+        Objects.requireNonNull(mode, "mode must not be null");
         ArgumentCheck.atLeast("batch", 1, batch);
         ArgumentCheck.atLeast("gpus", 1, gpus);
         ArgumentCheck.atLeast("lossRows", 0, lossRows);

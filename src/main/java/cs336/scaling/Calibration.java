@@ -9,6 +9,7 @@ import cs336.units.Tokens;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.hipparchus.analysis.MultivariateFunction;
 import org.hipparchus.optim.InitialGuess;
 import org.hipparchus.optim.MaxEval;
@@ -66,7 +67,8 @@ public record Calibration(StepModel model, Cluster cluster, Overheads overheads,
             Seconds alone,
             Map<Synchronization, Seconds> synchronizedSteps) {
         public MeasuredSteps {
-            synchronizedSteps = Map.copyOf(synchronizedSteps);
+            synchronizedSteps =
+                    Map.copyOf(Objects.requireNonNull(synchronizedSteps, "synchronizedSteps must not be null"));
         }
 
         /** Returns the synchronizations in a fixed order, so that the rounding of a sum of errors is reproducible. */

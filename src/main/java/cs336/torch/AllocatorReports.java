@@ -8,6 +8,7 @@ import com.sun.jna.Memory;
 import com.sun.jna.Native;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
+import java.util.Objects;
 import org.bytedeco.pytorch.global.torch.DebugInfoKind;
 import org.bytedeco.pytorch.global.torch.DeviceType;
 
@@ -63,6 +64,7 @@ public final class AllocatorReports {
     private static final int OBJECT_BYTES = 4096;
 
     private static volatile AllocationListener listener;
+    private static Thread listening; // the thread that called listen()
 
     private static final Report REPORT = (self, block, bytes, allocated, reserved, device) -> {
         AllocationListener current = listener;
@@ -105,6 +107,7 @@ public final class AllocatorReports {
      * @throws IllegalStateException if there is a listener already, or PyTorch's profiler runs on this thread
      */
     public static synchronized void listen(AllocationListener newListener) {
+        Objects.requireNonNull(newListener, "newListener must not be null");
         if (listener != null) {
             throw new IllegalStateException("memory is already being recorded; stop that recording first");
         }
@@ -112,6 +115,7 @@ public final class AllocatorReports {
             throw new IllegalStateException("a profiler runs on this thread; stop it before recording memory");
         }
         listener = newListener;
+        listening = Thread.currentThread();
         // A std::shared_ptr without a control block: it points to the object and does not count owners.
         var shared = new Memory(SHARED_POINTER_BYTES);
         shared.clear();
@@ -127,11 +131,24 @@ public final class AllocatorReports {
         return listener != null;
     }
 
-    /** Stops the reports; must be called on the thread that called {@link #listen}. */
+    /**
+     * Stops the reports.
+     *
+     * @throws IllegalStateException if there is no listener, or this is not the thread that called {@link #listen}
+     */
     public static synchronized void unlisten() {
+        if (listener == null) {
+            throw new IllegalStateException("memory is not being recorded");
+        }
+        if (Thread.currentThread() != listening) {
+            throw new IllegalStateException("a memory recording must be stopped on the thread that started it, "
+                    + listening.getName() + ", not on "
+                    + Thread.currentThread().getName());
+        }
         var shared = new Memory(SHARED_POINTER_BYTES);
         POP.invokeVoid(new Object[] {shared, KIND});
         listener = null;
+        listening = null;
     }
 
     private static Memory table(Callback... functions) {

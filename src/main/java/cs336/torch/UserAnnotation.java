@@ -58,6 +58,9 @@ public final class UserAnnotation implements AutoCloseable {
 
     @Override
     public void close() {
+        if (handle.isNull()) {
+            return;
+        }
         EXIT.callBoxed(handle);
         handle.close();
     }

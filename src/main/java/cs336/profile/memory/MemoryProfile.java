@@ -149,9 +149,9 @@ public final class MemoryProfile implements AutoCloseable {
     }
 
     private void end() {
+        AllocatorReports.unlisten(); // first, because only the thread that started the recording can
         recording = false;
         ProfilerRange.removeListener(ranges);
-        AllocatorReports.unlisten();
         if (history != null) {
             history.close();
         }
