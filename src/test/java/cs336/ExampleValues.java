@@ -1,5 +1,6 @@
 package cs336;
 
+import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.torch.DType;
 import java.io.OutputStream;
@@ -73,16 +74,7 @@ final class ExampleValues {
         constants.put(PrintWriter.class, new PrintWriter(Writer.nullWriter()));
         constants.put(PrintStream.class, new PrintStream(OutputStream.nullOutputStream()));
         constants.put(DType.class, DType.FLOAT32);
-        constants.put(
-                TransformerConfig.class,
-                TransformerConfig.builder()
-                        .vocabSize(8)
-                        .contextLength(4)
-                        .dModel(4)
-                        .dFf(8)
-                        .numLayers(1)
-                        .numHeads(1)
-                        .build());
+        constants.put(TransformerConfig.class, TinyConfig.create());
     }
 
     /** Sets the shape of the tensors. */

@@ -56,6 +56,12 @@ public final class Profiler implements AutoCloseable {
     private RuntimeException failure;
     private boolean stopped;
 
+    /** Discards the recording when the process exits, because PyTorch's exit code crashes while its profiler runs. */
+    private final Thread discard = new Thread(() -> {
+        Kineto.stop(file);
+        deleteFile();
+    });
+
     private Profiler(ProfilerOptions options) {
         this.options = options;
     }
@@ -90,6 +96,9 @@ public final class Profiler implements AutoCloseable {
             }
             profiler.synchronize(); // so that earlier GPU work is not recorded
             Kineto.start(new Kineto.Settings(options.cuda(), options.shapes(), options.memory()));
+            if (!options.memory()) { // such a recording can only be stopped on the thread that started it
+                Runtime.getRuntime().addShutdownHook(profiler.discard);
+            }
             profiler.step = UserAnnotation.enter(HostEvent.step(0));
             ProfilerRange.addListener(profiler.annotations);
         } catch (IOException e) {
@@ -187,6 +196,7 @@ public final class Profiler implements AutoCloseable {
         List<String> open = annotations.endAll();
         step.close();
         try {
+            Runtime.getRuntime().removeShutdownHook(discard);
             synchronize();
             Kineto.stop(file);
             Trace trace = Trace.read(file).withoutEmptyLastStep();

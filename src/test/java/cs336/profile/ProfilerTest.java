@@ -14,6 +14,7 @@ import cs336.basics.TransformerLM;
 import cs336.bench.Benchmark;
 import cs336.bench.MemoryGrowth;
 import cs336.bench.Pass;
+import cs336.bench.TestJvm;
 import cs336.torch.AutogradFunction;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -21,6 +22,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -67,6 +69,22 @@ class ProfilerTest {
                 return profiler.stop();
             }
         }
+    }
+
+    /** The main class of a process that exits while a profiler is running. */
+    static final class NotStopped {
+        public static void main(String[] arguments) {
+            Torch.load();
+            Profiler.start(ProfilerOptions.standard().cpuOnly());
+            multiply();
+        }
+    }
+
+    @Test
+    void aProcessMayExitWhileAProfilerIsRunning() throws Exception {
+        Process process = TestJvm.of(NotStopped.class).redirectErrorStream(true).start();
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), output);
     }
 
     @Test
