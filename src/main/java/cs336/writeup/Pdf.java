@@ -22,7 +22,8 @@ import org.apache.pdfbox.pdmodel.PDDocumentInformation;
 
 /**
  * Conversion of well-formed HTML pages to PDF, with SVG as vector graphics; equal pages give equal bytes. Screen
- * readers find headings, lists, tables and alternative texts by the structure tags of PDF/UA.
+ * readers find headings, lists, tables and alternative texts by the structure tags of PDF/UA. Text is drawn in the
+ * order in which it is read.
  */
 final class Pdf {
     private static final int GSUB = 'G' << 24 | 'S' << 16 | 'U' << 8 | 'B';
@@ -51,7 +52,7 @@ final class Pdf {
         }
         builder.usePdfUaAccessibility(true);
         builder.useSVGDrawer(new BatikSVGDrawer());
-        builder.withHtmlContent(xhtml, null);
+        builder.withW3cDocument(TextOrder.prepared(xhtml), null);
         var withoutFont = new AtomicBoolean();
         builder.withDiagnosticConsumer(diagnostic -> {
             if (diagnostic.getLogMessageId() == LogMessageId0Param.RENDER_FONT_LIST_IS_EMPTY) {
