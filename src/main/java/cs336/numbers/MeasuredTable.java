@@ -84,7 +84,9 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                 : crossed(from, rowKeys, columnKeys, shown, writer, labels);
         labels.requireAllUsed();
         String unit = labels.replaceCells() ? "" : writer.unit();
-        String caption = keys.getOrDefault("caption", "").strip();
+        String caption = References.replace(
+                        keys.getOrDefault("caption", ""), (line, reference) -> numbers.closedText(reference))
+                .strip();
         if (!unit.isEmpty()) {
             caption = caption.endsWith(".")
                     ? caption.substring(0, caption.length() - 1) + " (" + unit + ")."

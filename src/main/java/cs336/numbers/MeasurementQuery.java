@@ -302,7 +302,7 @@ public final class MeasurementQuery {
     }
 
     /** Returns the text of a reference; null stands for one that does not end. */
-    private String closedText(String reference) {
+    String closedText(String reference) {
         if (reference == null) {
             throw new IllegalArgumentException("\"}}\" is missing");
         }

@@ -47,8 +47,8 @@ public record WrittenTable(String name, String caption, String markdown) {
      * Returns the table that a block describes.
      *
      * @param block content of the fenced block
-     * @param value returns the value of a reference; it receives the line of its row in the block, from 1, and the text
-     *     between the braces, or null if the closing braces are missing
+     * @param value returns the value of a reference in a row or the caption; it receives the line in the block, from 1,
+     *     and the text between the braces, or null if the closing braces are missing
      * @throws IllegalArgumentException if a key is unknown or given twice, or a line {@code for} does not fit its row
      */
     public static WrittenTable read(String block, BiFunction<Integer, String, String> value) {
@@ -68,7 +68,11 @@ public record WrittenTable(String name, String caption, String markdown) {
                 throw new IllegalArgumentException(
                         "\"" + key + "\" is neither a row nor one of " + String.join(", ", KEYS));
             }
-            if (keys.put(key, text.substring(colon + 1).strip()) != null) {
+            String given = text.substring(colon + 1).strip();
+            String content = key.equals("caption")
+                    ? References.replace(given, (one, reference) -> value.apply(line.getKey(), reference))
+                    : given;
+            if (keys.put(key, content) != null) {
                 throw new IllegalArgumentException(key + " must not be given twice");
             }
         }

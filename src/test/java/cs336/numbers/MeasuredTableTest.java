@@ -42,9 +42,9 @@ class MeasuredTableTest {
                 columns: context
                 cells: mean ± std
                 format: %.1f ms
-                caption: Times.
+                caption: Times; xl: {{timing[size=xl, implementation=plain, context=128, metric=forward].mean : %.0f ms}}.
                 """);
-        assertEquals("Times (ms).", table.caption());
+        assertEquals("Times; xl: 64\u00a0ms (ms).", table.caption());
         assertEquals("""
                 size   context 128  context 256  context 512
                 xl      64.0 ± 0.6  128.0 ± 1.3          OOM

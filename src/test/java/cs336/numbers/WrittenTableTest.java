@@ -44,18 +44,18 @@ class WrittenTableTest {
                   {{{code}[tokens={tokens}].median : %.1f ms}} |
                 | none | – |
                 caption: Times of two
-                  programs.
+                  programs, {{n}} runs each.
                 name: times
                 """);
         assertEquals("times", table.name());
-        assertEquals("Times of two programs.", table.caption());
+        assertEquals("Times of two programs, <n> runs each.", table.caption());
         assertEquals("""
                 | program | time |
                 |---|---|
                 | eager, 128 tokens | <plain[tokens=128].median : %.1f ms> |
                 | CUDA graph, fused, 8,192 tokens | <plain+graph[tokens=8192].median : %.1f ms> |
                 | none | – |""", table.markdown());
-        assertEquals(List.of(6, 6), lines, "lines of the row in the block");
+        assertEquals(List.of(6, 6, 9), lines, "lines of the row and the caption in the block");
     }
 
     @Test
