@@ -115,8 +115,8 @@ public final class Benchmark {
     }
 
     /** Sets the number formats in which the model computes; its parameters are not converted. */
-    public Benchmark precision(Precision p) {
-        precision = p;
+    public Benchmark precision(Precision precision) {
+        this.precision = Objects.requireNonNull(precision, "precision must not be null");
         return this;
     }
 

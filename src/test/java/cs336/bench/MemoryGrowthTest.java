@@ -2,7 +2,6 @@ package cs336.bench;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -35,7 +34,8 @@ class MemoryGrowthTest {
     void aLeakOf300BytesPerStepIsFound() {
         for (var leak : List.of(NativeLeak.class, JavaLeak.class)) {
             var error = assertThrows(AssertionError.class, () -> MemoryGrowth.assertFlat(leak, STEPS, 150));
-            assertTrue(error.getMessage().startsWith("a step leaks 3"), error.getMessage());
+            String[] words = error.getMessage().split(" ");
+            assertEquals(300, Double.parseDouble(words[3]), 30, error.getMessage()); // other memory may be freed
         }
     }
 

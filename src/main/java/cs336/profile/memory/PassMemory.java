@@ -18,6 +18,7 @@ import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -64,8 +65,8 @@ public final class PassMemory {
     }
 
     /** Sets the precision of the computation; parameters stay fp32. */
-    public PassMemory precision(Precision p) {
-        precision = p;
+    public PassMemory precision(Precision precision) {
+        this.precision = Objects.requireNonNull(precision, "precision must not be null");
         return this;
     }
 
