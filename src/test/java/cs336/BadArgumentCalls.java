@@ -31,9 +31,9 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The main class of a process that calls every public constructor and method of the packages that users call with one
- * bad argument at a time: null, a closed tensor, a tensor of another dtype, or one without dimensions. A call must
- * accept it or fail with one line of this project, or with the JVM's line that names the parameter, and not with a
- * message of libtorch or of code that it calls.
+ * bad argument at a time: null, a closed tensor, a tensor of another dtype, or one without dimensions. It also calls
+ * every method of closed objects. A call must accept this or fail with one line of this project, or with the JVM's line
+ * that names the parameter, and not with a message of libtorch or of code that it calls.
  */
 final class BadArgumentCalls {
     /** Separates the parts of an answer. */
