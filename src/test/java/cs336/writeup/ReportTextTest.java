@@ -19,6 +19,8 @@ class ReportTextTest {
 
     private static final Pattern SOURCE = Pattern.compile("\\*\\(.*(2024|UW|2025|2026|beyond the handouts)\\)\\*");
 
+    private static final Pattern NAMED = Pattern.compile("(?m)^name: *(\\S+)$|\\{#(eq-[\\w-]+)\\}");
+
     private static List<Path> chapters() throws IOException {
         try (Stream<Path> files = Files.list(Project.path("writeup"))) {
             List<Path> chapters = files.filter(file ->
@@ -28,6 +30,28 @@ class ReportTextTest {
             assertEquals(16, chapters.size());
             return chapters;
         }
+    }
+
+    @Test
+    void aTextLinksToEveryTableAndEquation() throws IOException {
+        var text = new StringBuilder();
+        try (Stream<Path> files = Files.list(Project.path("writeup"))) {
+            for (Path file : files.filter(file -> file.toString().endsWith(".md"))
+                    .sorted()
+                    .toList()) {
+                text.append(Files.readString(file));
+            }
+        }
+        List<String> targets = NAMED.matcher(text)
+                .results()
+                .map(match -> match.group(1) != null ? "#table-" + match.group(1) : "#" + match.group(2))
+                .toList();
+        assertTrue(targets.size() > 150, targets.size() + " tables and equations");
+        assertEquals(
+                List.of(),
+                targets.stream()
+                        .filter(target -> text.indexOf("(" + target + ")") < 0)
+                        .toList());
     }
 
     @Test
