@@ -189,7 +189,8 @@ public final class ActivationCheckpoint {
     /**
      * Runs the function in its own memory scope, so that its graph alone holds intermediate tensors.
      *
-     * @return new tensor objects; those that require gradients are views with their own node
+     * @return new tensor objects; those that require gradients are aliases with their own node, which passes on the
+     *     same gradient. The node of a view would pass on a view, which a leaf would keep as its gradient.
      */
     static Tensor[] run(Function<Tensor[], Tensor[]> function, Tensor... inputs) {
         long[] versions = Arrays.stream(inputs).mapToLong(Tensor::_version).toArray();
@@ -209,8 +210,8 @@ public final class ActivationCheckpoint {
                     throw new IllegalStateException(
                             "output " + i + " of a checkpointed function must be a defined tensor");
                 }
-                results[i] = scope.escape(
-                        outputs[i].requires_grad() ? outputs[i].view_as(outputs[i]) : new Tensor(outputs[i]));
+                results[i] =
+                        scope.escape(outputs[i].requires_grad() ? torch.alias(outputs[i]) : new Tensor(outputs[i]));
             }
             return results;
         }

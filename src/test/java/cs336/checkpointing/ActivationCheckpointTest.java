@@ -134,6 +134,31 @@ class ActivationCheckpointTest extends ScopedTest {
     }
 
     @Test
+    void aGradientDoesNotShareMemoryWithThatOfTheOutput() {
+        Tensor x = input();
+        Tensor bias = input();
+        List<UnaryOperator<Tensor>> functions = List.of(
+                in -> in.add(FACTOR), in -> in.add(bias), in -> in.detach().add(bias), in -> in);
+        for (UnaryOperator<Tensor> function : functions) {
+            Tensor gradient = random(Device.cpu(), DType.FLOAT64, 4, WIDTH);
+            double[] given = Tensors.toDoubles(gradient);
+            for (int pass = 0; pass < 3; pass++) { // the second and third add to the gradient in place
+                Backward.of(ActivationCheckpoint.apply(function, x))
+                        .with(gradient)
+                        .run();
+            }
+            assertArrayEquals(given, Tensors.toDoubles(gradient));
+            for (Tensor leaf : List.of(x, bias)) {
+                if (leaf.grad().defined()) {
+                    double[] expected = Arrays.stream(given).map(g -> g + g + g).toArray();
+                    assertArrayEquals(expected, Tensors.toDoubles(leaf.grad()));
+                }
+                leaf.mutable_grad().reset();
+            }
+        }
+    }
+
+    @Test
     void anOutputMayBeAnInputOrACapturedTensor() {
         Tensor x = input();
         Tensor w = weight();
