@@ -12,7 +12,7 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * Attention in plain tensor operations, which stores all scores [T, S] in memory. Registered under the name
- * {@code plain}.
+ * {@code plain}. Several threads may use one object.
  *
  * <p>Source: Vaswani et al., "Attention Is All You Need", 2017.
  */
@@ -47,7 +47,7 @@ public final class PlainAttention implements Attention {
             Tensor scores = scaled.matmul(k.transpose(-2, -1));
             scaled.close(); // not needed in the rest of the forward pass
             if (causal) {
-                scores.add_(causalMask(q.size(-2), k.size(-2), scores));
+                scores.add_(ownMask(q.size(-2), k.size(-2), scores));
             }
             return scores;
         }
@@ -60,14 +60,19 @@ public final class PlainAttention implements Attention {
     }
 
     @Override
-    public void freeCache() {
+    public synchronized void freeCache() {
         if (mask != null) {
             mask.close();
             mask = null;
         }
     }
 
-    /** Returns the mask [T, S]: 0 for keys j ≤ i, −∞ elsewhere, with the dtype and device of the scores. */
+    /** Returns the mask in a handle of its own, because another thread may replace and free the cached one. */
+    private synchronized Tensor ownMask(long queries, long keys, Tensor scores) {
+        return new Tensor(causalMask(queries, keys, scores));
+    }
+
+    /** Returns the cached mask [T, S]: 0 for keys j ≤ i, −∞ elsewhere, with the dtype and device of the scores. */
     Tensor causalMask(long queries, long keys, Tensor scores) {
         boolean fits = mask != null
                 && mask.size(0) == queries

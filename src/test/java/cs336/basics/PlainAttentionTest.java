@@ -8,6 +8,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.concurrent.FutureTask;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -54,6 +58,38 @@ class PlainAttentionTest {
             attention.freeCache();
             double[] expected = {0, Double.NEGATIVE_INFINITY, 0, 0};
             assertArrayEquals(expected, Tensors.toDoubles(attention.causalMask(2, 2, scores(2, 2, DType.FLOAT32))));
+        }
+    }
+
+    @Test
+    void severalThreadsMayUseSequencesOfDifferentLengths() throws Exception {
+        int longest = 12;
+        var threads = new ArrayList<FutureTask<Void>>();
+        for (int thread = 0; thread < 4; thread++) {
+            int first = thread;
+            threads.add(new FutureTask<>(
+                    () -> {
+                        for (int i = 0; i < 300; i++) {
+                            requireAverages(1 + (first + i) % longest);
+                        }
+                    },
+                    null));
+        }
+        threads.forEach(task -> new Thread(task).start());
+        for (FutureTask<Void> thread : threads) {
+            thread.get();
+        }
+    }
+
+    /** Checks attention with equal scores, which averages the values of all positions up to each. */
+    private void requireAverages(int length) {
+        try (var scope = MemoryScope.open()) {
+            Tensor zeros = torch.zeros(1, 1, length, 2);
+            double[] positions =
+                    IntStream.range(0, 2 * length).mapToDouble(i -> i / 2).toArray(); // [T, 2]
+            Tensor values = Tensor.create(positions, 1, 1, length, 2).to(torch.ScalarType.Float);
+            double[] averages = Arrays.stream(positions).map(t -> t / 2).toArray();
+            assertArrayEquals(averages, Tensors.toDoubles(attention.apply(zeros, zeros, values, true)), 1e-5);
         }
     }
 }
