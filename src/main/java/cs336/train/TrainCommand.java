@@ -18,6 +18,7 @@ import cs336.checkpoints.CheckpointSettings;
 import cs336.checkpoints.ResumeOptions;
 import cs336.checkpoints.TrainingProgress;
 import cs336.compile.CompiledStep;
+import cs336.safetensors.Safetensors;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
@@ -257,6 +258,7 @@ public final class TrainCommand extends LabCommand {
             if (file == null) {
                 return TrainingProgress.START;
             }
+            requireSameScaling(file);
             Map<String, String> metadata = Checkpoint.load(file, tensors, optimizer);
             step.requireValidScale(file);
             TrainingProgress progress =
@@ -268,6 +270,20 @@ public final class TrainCommand extends LabCommand {
                                 setup.checkpoints.folder(), progress.steps(), steps);
             }
             return progress;
+        }
+
+        /** Checks that the checkpoint has the state of loss scaling if this run has it, and only then. */
+        private void requireSameScaling(Path file) throws IOException {
+            try (Safetensors saved = Safetensors.open(file)) {
+                boolean isScaled = saved.entries().keySet().stream().anyMatch(name -> name.startsWith("scaler."));
+                if (isScaled == step.scalerState().isEmpty()) {
+                    throw new IllegalArgumentException(file
+                            + (isScaled
+                                    ? " has the loss scale of a run with --dtype fp16, which --dtype " + dtype
+                                            + " does not use"
+                                    : " has no loss scale, which --dtype fp16 needs"));
+                }
+            }
         }
 
         void run(TrainingProgress from) throws IOException {

@@ -121,6 +121,22 @@ class TrainCommandTest {
     }
 
     @Test
+    void aRunWithLossScalingIsNotResumedWithoutIt() throws IOException {
+        for (String[] dtypes : new String[][] {{"fp16", "fp32"}, {"bf16", "fp16"}}) {
+            Path checkpoints = folder.resolve(dtypes[0]);
+            String[] all = {"--checkpoint", checkpoints.toString(), "--steps"};
+            assertEquals(0, run(and(all, "1", "--dtype", dtypes[0])));
+            assertEquals(2, run(and(all, "2", "--dtype", dtypes[1], "--resume")));
+            assertEquals(
+                    file(checkpoints, 1)
+                            + (dtypes[0].equals("fp16")
+                                    ? " has the loss scale of a run with --dtype fp16, which --dtype fp32 does not use"
+                                    : " has no loss scale, which --dtype fp16 needs"),
+                    error);
+        }
+    }
+
+    @Test
     @Tag("gpu")
     void aRunOnAGpuResumesThereAndOnTheCpu() throws IOException {
         Path checkpoints = folder.resolve("gpu");
