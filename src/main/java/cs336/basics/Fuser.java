@@ -77,7 +77,7 @@ public interface Fuser {
         /** Returns the value of the function, in the caller's memory scope. */
         Tensor apply(Tensor... inputs);
 
-        /** Frees compiled kernels and cached tensors. The function remains usable. */
+        /** Frees compiled kernels and cached tensors. The function must not be called afterwards. */
         @Override
         void close();
     }
