@@ -50,7 +50,7 @@ public final class Linear extends NnModule {
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
-     * @throws IllegalArgumentException if x does not have the width that all layers accept
+     * @throws IllegalArgumentException if x does not have the width and dtype that all layers accept
      */
     public static Tensor[] jointly(Tensor x, Linear... layers) {
         return canJoin(x, layers) ? joined(new JointLinear(true), x, layers) : separately(x, layers);
@@ -78,14 +78,27 @@ public final class Linear extends NnModule {
 
     private static Tensor[] joined(JointLinear function, Tensor x, Linear... layers) {
         try (var scope = MemoryScope.open()) {
-            Tensor[] weights = Arrays.stream(layers).map(Linear::operand).toArray(Tensor[]::new);
+            Tensor[] weights =
+                    Arrays.stream(layers).map(layer -> layer.operand(x)).toArray(Tensor[]::new);
             return scope.escapeAll(function.of(x, weights));
         }
     }
 
-    /** Returns the weight as an operand of a matrix multiplication, cast to the autocast dtype, in a new handle. */
-    private Tensor operand() {
-        return run(() -> Autocast.operand(weight));
+    /**
+     * Returns the weight as an operand of a matrix multiplication with x, cast to the autocast dtype, in a new handle.
+     */
+    private Tensor operand(Tensor x) {
+        return run(() -> {
+            requireDtype(x);
+            return Autocast.operand(weight);
+        });
+    }
+
+    private void requireDtype(Tensor x) {
+        if (DType.of(x) != DType.of(weight) && !(Autocast.casts(x) && Autocast.casts(weight))) {
+            throw new IllegalArgumentException("input must have the dtype of the weight, " + DType.of(weight) + ", not "
+                    + DType.of(x) + ", unless autocast casts both");
+        }
     }
 
     /** Returns the outputs of several layers with the same input. */
@@ -106,16 +119,16 @@ public final class Linear extends NnModule {
      */
     Tensor unread(Tensor x) {
         Normalization.requireWidth(x, weight.size(1));
-        return run(() -> new JointLinear(false).of(x, Autocast.operand(weight))[0]);
+        return run(() -> {
+            requireDtype(x);
+            return new JointLinear(false).of(x, Autocast.operand(weight))[0];
+        });
     }
 
     @Override
     protected Tensor compute(Tensor x) {
         Normalization.requireWidth(x, weight.size(1));
-        if (DType.of(x) != DType.of(weight) && !Autocast.isEnabled(x)) {
-            throw new IllegalArgumentException("input must have the dtype of the weight, " + DType.of(weight) + ", not "
-                    + DType.of(x) + ", unless autocast is enabled");
-        }
+        requireDtype(x);
         return torch.linear(x, weight);
     }
 

@@ -55,9 +55,14 @@ public final class Autocast implements AutoCloseable {
      * @return the tensor itself, or its differentiable cast in the caller's memory scope
      */
     public static Tensor operand(Tensor tensor) {
+        return casts(tensor) ? tensor.to(torch.get_autocast_dtype(typeOf(tensor))) : tensor;
+    }
+
+    /** Returns whether autocast is enabled for the device of a tensor, and the tensor is fp32, bf16 or fp16. */
+    public static boolean casts(Tensor tensor) {
         Tensors.requireDefined("tensor", tensor);
         boolean isCastable = tensor.is_floating_point() && tensor.element_size() <= Float.BYTES;
-        return isCastable && isEnabled(tensor) ? tensor.to(torch.get_autocast_dtype(typeOf(tensor))) : tensor;
+        return isCastable && isEnabled(tensor);
     }
 
     /**

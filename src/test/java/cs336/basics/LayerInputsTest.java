@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.torch.Autocast;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -65,12 +66,23 @@ class LayerInputsTest extends ScopedTest {
     }
 
     @Test
-    void aLinearLayerRefusesAnotherDtypeWithoutAutocast() {
+    void aLinearLayerRefusesADtypeThatAutocastDoesNotCast() {
         try (var layer = new Linear(8, 2, CPU, FP32)) {
             Tensor wide = torch.ones(new long[] {2, 8}, CPU.options(DType.FLOAT64));
-            assertEquals(
-                    "input must have the dtype of the weight, fp32, not fp64, unless autocast is enabled",
-                    message(() -> layer.forward(wide)));
+            List<Executable> calls = List.of(
+                    () -> layer.forward(wide),
+                    () -> layer.unread(wide),
+                    () -> Linear.jointly(wide, layer, layer),
+                    () -> Linear.jointlyUnread(wide, layer, layer));
+            for (DType autocast : List.of(FP32, DType.BFLOAT16)) {
+                for (Executable call : calls) {
+                    try (var scope = Autocast.of(CPU, autocast)) {
+                        assertEquals(
+                                "input must have the dtype of the weight, fp32, not fp64, unless autocast casts both",
+                                message(call));
+                    }
+                }
+            }
         }
     }
 
