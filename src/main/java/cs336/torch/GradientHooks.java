@@ -69,7 +69,10 @@ public final class GradientHooks implements AutoCloseable {
         return registered;
     }
 
-    /** Reports the last parameter of a backward pass. Must be called after the pass has returned. */
+    /**
+     * Reports the last parameter of a backward pass. Must be called after each pass, also after one that threw an
+     * exception: otherwise the next pass reports this parameter when it begins.
+     */
     public void flush() {
         if (pending != NONE) {
             int last = pending;
