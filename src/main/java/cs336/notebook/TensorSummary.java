@@ -10,14 +10,15 @@ import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.Layout;
 import org.bytedeco.pytorch.global.torch.ScalarType;
 
 /**
  * A summary of a tensor: dtype, shape and device; range and mean; all values, or those of the corners if there are more
  * than a hundred.
  *
- * <p>Reductions run on the device and in the dtype of the tensor. Only the values that are shown are copied to the
- * host.
+ * <p>Reductions run on the device and in the dtype of the tensor, or in a wider one if PyTorch cannot reduce it, such
+ * as fp8. Only the values that are shown are copied to the host.
  */
 final class TensorSummary {
     /** The largest number of values up to which a tensor is shown completely. */
@@ -40,10 +41,15 @@ final class TensorSummary {
                     && tensor.defined()
                     && tensor.numel() > 0
                     && !tensor.is_complex()
-                    && !tensor.is_sparse()
+                    && tensor.layout().intern() == Layout.Strided
+                    && !tensor.is_quantized()
                     && !tensor.is_meta()) {
-                appendRange(tensor.detach(), text);
-                appendValues(tensor.detach(), text);
+                Tensor reducible = reducible(tensor.detach());
+                boolean unsigned = tensor.scalar_type().intern() == ScalarType.UInt64;
+                if (!unsigned) { // as an int64, a number from 2^63 on is negative
+                    appendRange(reducible, text);
+                }
+                appendValues(reducible, unsigned, text);
             }
             return text.toString();
         }
@@ -72,6 +78,18 @@ final class TensorSummary {
                 .orElse(type.name());
     }
 
+    /**
+     * Returns the tensor, or if PyTorch cannot reduce its dtype, a copy in another one with the same values or bits.
+     */
+    private static Tensor reducible(Tensor tensor) {
+        return switch (tensor.scalar_type().intern()) {
+            case Float8_e4m3fn, Float8_e4m3fnuz, Float8_e5m2, Float8_e5m2fnuz, Float8_e8m0fnu ->
+                tensor.to(ScalarType.Float);
+            case UInt16, UInt32, UInt64 -> tensor.to(ScalarType.Long);
+            default -> tensor;
+        };
+    }
+
     private static void appendRange(Tensor tensor, StringBuilder text) {
         if (tensor.numel() > 1) {
             text.append("\nmin ").append(number(tensor.min())).append("  max ").append(number(tensor.max()));
@@ -81,9 +99,9 @@ final class TensorSummary {
         }
     }
 
-    private static void appendValues(Tensor tensor, StringBuilder text) {
+    private static void appendValues(Tensor tensor, boolean unsigned, StringBuilder text) {
         if (tensor.dim() == 0) {
-            text.append("\nvalue ").append(number(tensor));
+            text.append("\nvalue ").append(onHost(tensor, true, unsigned)[0]);
             return;
         }
         Tensor shown = tensor;
@@ -95,11 +113,11 @@ final class TensorSummary {
         text.append(shown == tensor ? "\nvalues " : "\nvalues at" + where + " ");
         String indent = shown.dim() > 1 ? "\n" : "";
         boolean whole = tensor.numel() <= MOST_VALUES;
-        append(onHost(shown, whole), Tensors.shape(shown), 0, new int[1], whole, indent, text);
+        append(onHost(shown, whole, unsigned), Tensors.shape(shown), 0, new int[1], whole, indent, text);
     }
 
     /** Returns the shown values as text, in row-major order. */
-    private static String[] onHost(Tensor tensor, boolean whole) {
+    private static String[] onHost(Tensor tensor, boolean whole, boolean unsigned) {
         Tensor corners = tensor;
         for (int d = 0; d < tensor.dim() && !whole; d++) {
             long size = tensor.size(d);
@@ -114,7 +132,9 @@ final class TensorSummary {
         }
         boolean flags = tensor.scalar_type().intern() == ScalarType.Bool;
         return Arrays.stream(Tensors.toLongs(corners))
-                .mapToObj(value -> flags ? String.valueOf(value != 0) : String.valueOf(value))
+                .mapToObj(value -> flags
+                        ? String.valueOf(value != 0)
+                        : unsigned ? Long.toUnsignedString(value) : String.valueOf(value))
                 .toArray(String[]::new);
     }
 

@@ -289,6 +289,33 @@ class RenderersTest {
         assertEquals("Tensor, undefined", text(new Tensor()));
     }
 
+    /** PyTorch has no minimum of these types. */
+    @Test
+    void narrowAndUnsignedTensorsAreSummarised() {
+        try (Tensor values = Tensors.of(new float[] {-1, 2, 4}, 3);
+                Tensor fp8 = values.to(torch.ScalarType.Float8_e4m3fn);
+                Tensor whole = Tensors.of(new long[] {3, 65535}, 2);
+                Tensor unsigned = whole.to(torch.ScalarType.UInt16);
+                Tensor large = Tensors.of(new long[] {1, -1}, 2);
+                Tensor state = large.to(torch.ScalarType.UInt64)) {
+            assertEquals(
+                    "Tensor Float8_e4m3fn [3] on cpu\nmin -1.000  max 4.000  mean 1.667\nvalues [-1.000, 2.000, 4.000]",
+                    text(fp8));
+            assertEquals("Tensor UInt16 [2] on cpu\nmin 3  max 65535\nvalues [3, 65535]", text(unsigned));
+            assertEquals("Tensor uint64 [2] on cpu\nvalues [1, 18446744073709551615]", text(state));
+        }
+    }
+
+    @Test
+    void sparseTensorsHaveNoValues() {
+        try (Tensor matrix = Tensors.of(new float[] {1, 0, 0, 4}, 2, 2);
+                Tensor coordinates = matrix.to_sparse();
+                Tensor rows = matrix.to_sparse_csr()) {
+            assertEquals("Tensor fp32 [2, 2] on cpu", text(coordinates));
+            assertEquals("Tensor fp32 [2, 2] on cpu", text(rows));
+        }
+    }
+
     @Test
     void cornersOfALargeTensorAreShown() {
         double[] values = IntStream.range(0, 9 * 30).asDoubleStream().toArray();
