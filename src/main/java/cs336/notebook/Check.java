@@ -16,6 +16,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 
 /**
  * A check of an exercise: a comparison of the value that a reader's cell computes with a reference. The {@link Verdict}
@@ -111,7 +112,8 @@ public final class Check {
 
     /**
      * Compares the value with the expected one. Numbers, arrays and collections of numbers, and tensors are compared
-     * within the tolerance, whatever their types; other values must be equal.
+     * within the tolerance, whatever their types; other values must be equal. A complex number counts as its real and
+     * its imaginary part.
      */
     public Verdict is(Object expected) {
         return judge(value -> compare(value, expected));
@@ -327,8 +329,10 @@ public final class Check {
         if (value instanceof Tensor tensor) {
             try (var scope = MemoryScope.open();
                     var noGrad = NoGrad.open()) {
-                return new Numbers(
-                        Tensors.toDoubles(tensor.detach()), Tensors.shape(tensor), tolerance(DType.of(tensor)));
+                // A complex number is two numbers of the last dimension.
+                Tensor real =
+                        tensor.is_complex() ? torch.view_as_real(tensor.detach().resolve_conj()) : tensor;
+                return new Numbers(Tensors.toDoubles(real), Tensors.shape(real), tolerance(DType.of(real)));
             }
         }
         if (value instanceof Number number) {

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -79,6 +80,18 @@ class CheckTest {
         Check.Verdict verdict = Check.that("a", value).is(expected);
         assertEquals(text, verdict.toString());
         assertEquals(text.startsWith("✓"), verdict.passed());
+    }
+
+    @Test
+    void complexNumbersAreComparedWithTheirImaginaryParts() {
+        Tensor parts = tensor(DType.FLOAT32, 1, 2, 3, 4).view(2, 2);
+        Tensor complex = torch.view_as_complex(parts);
+        assertTrue(Check.that("a", complex.clone()).is(complex).passed());
+        assertTrue(Check.that("a", complex.add(new Scalar(1e-6))).is(complex).passed());
+        assertEquals(
+                "✗ a: 2 of 4 elements differ, most at [1, 1]: -4 expected, not 4",
+                Check.that("a", complex).is(complex.conj()).text());
+        assertFalse(Check.that("a", complex).is(torch.real(complex)).passed());
     }
 
     @Test
