@@ -56,6 +56,7 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
             Set.of("from", "rows", "columns", "cells", "format", "caption", "name", "over", "labels");
     private static final Set<String> STATISTICS = Set.of("n", "mean", "std", "median", "min", "max", "value");
     private static final Pattern WORD = Pattern.compile("[a-z_]+");
+    private static final Pattern NUMBER = Pattern.compile("-?\\d+(\\.\\d+)?(e\\d+)?");
     private static final String UNMEASURED = "–";
 
     /**
@@ -170,9 +171,14 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
         for (List<String> column : columns) {
             String value = String.join(", ", labels.values(columnKeys, column));
             // A header that is only a number needs the name of its column.
-            headers.add(value.matches("[\\d.,]+") ? labels.name(columnKeys.get(0)) + " " + value : value);
+            headers.add(isNumber(value.replace(",", "")) ? labels.name(columnKeys.get(0)) + " " + value : value);
         }
         return table(headers, rowKeys.size(), rows);
+    }
+
+    /** Returns whether a cell contains a number as {@link MeasurementQuery#cell} writes it. */
+    private static boolean isNumber(String cell) {
+        return NUMBER.matcher(cell).matches();
     }
 
     private static TextTable table(List<String> headers, int keys, List<List<String>> rows) {
@@ -313,10 +319,6 @@ public record MeasuredTable(String name, String caption, TextTable cells) {
                 return 0;
             });
             return ordered;
-        }
-
-        private static boolean isNumber(String value) {
-            return value.matches("\\d+(\\.\\d+)?");
         }
 
         private static int rank(List<String> listed, String value) {

@@ -257,4 +257,30 @@ class MeasuredTableTest {
                 "size   context 128  context 256  context 512",
                 table.cells().text().lines().findFirst().orElseThrow());
     }
+
+    @Test
+    void negativeAndVeryLargeNumbersAscend() throws IOException {
+        var csv = new StringBuilder("compute,offset,implementation,metric,unit,n,mean,std,median,min,max,status\n");
+        for (String compute : List.of("1e19", "3e18", "3e14")) {
+            for (int offset : new int[] {0, -1, -10}) {
+                csv.append(compute + "," + offset + ",plain,loss,nats,1," + -offset + ",,,,,ok\n");
+            }
+        }
+        Files.writeString(folder.resolve("data/measurements/pretend/budgets.csv"), csv);
+        assertEquals(
+                """
+                compute              offset -10  offset -1  offset 0
+                300,000,000,000,000          10          1         0
+                3e18                         10          1         0
+                1e19                         10          1         0
+                """,
+                table("from: budgets\nrows: compute\ncolumns: offset\nformat: %.0f")
+                        .cells()
+                        .text());
+        assertEquals(
+                List.of("offset", "compute 300,000,000,000,000", "compute 3e18", "compute 1e19"),
+                table("from: budgets\nrows: offset\ncolumns: compute\nformat: %.0f")
+                        .cells()
+                        .headers());
+    }
 }
