@@ -18,6 +18,9 @@ import java.util.regex.Pattern;
 record NumberFormat(String conversion, boolean space, Unit unit) {
     private static final Pattern SYNTAX = Pattern.compile("(%[+,]*(?:\\d*\\.\\d+)?[feg]|%[+,]*d)( *)(%%|[^\\s%]*)");
 
+    /** The number of rounding errors that calculating and converting a whole number may add, such as 0.57 to 57 %. */
+    private static final int MOST_ROUNDINGS = 4;
+
     /**
      * Parses a format.
      *
@@ -54,11 +57,13 @@ record NumberFormat(String conversion, boolean space, Unit unit) {
     String number(Quantity quantity) {
         double value = unit == null ? quantity.value() : quantity.in(unit).value();
         if (conversion.endsWith("d")) {
-            if (value != Math.rint(value) || Math.abs(value) >= Long.MAX_VALUE) {
+            double whole = Math.rint(value);
+            boolean isWhole = Math.abs(value - whole) <= MOST_ROUNDINGS * Math.ulp(value);
+            if (!isWhole || Math.abs(value) >= Long.MAX_VALUE) {
                 throw new IllegalArgumentException(
                         "format " + conversion + " needs a whole number; the value is " + value);
             }
-            return signed(String.format(Locale.ROOT, separated(), (long) value));
+            return signed(String.format(Locale.ROOT, separated(), (long) whole));
         }
         String number = String.format(Locale.ROOT, separated(), value);
         boolean wholeNumber = conversion.endsWith("g") && value == Math.rint(value) && !number.contains("e");

@@ -96,4 +96,13 @@ class QuantityTest {
         }
         assertThrows(IllegalArgumentException.class, () -> write(1.5, "", "%d"));
     }
+
+    @Test
+    void wholeNumbersAreWholeAfterAConversion() {
+        assertEquals("57%", write(0.57, "", "%d%%"));
+        assertEquals("1,005,000,000\u00a0B", write(1.005, "GB", "%d B"));
+        assertThrows(IllegalArgumentException.class, () -> write(0.5700001, "", "%d%%"));
+        assertThrows(IllegalArgumentException.class, () -> write(1e-20, "", "%d"));
+        assertThrows(IllegalArgumentException.class, () -> write(1e12 + 0.5, "", "%d"));
+    }
 }
