@@ -1,5 +1,7 @@
 package cs336.numbers;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -9,7 +11,7 @@ import java.util.TreeSet;
 /**
  * A unit of measurement. Units of time, bytes and floating-point operations are convertible to others of the same
  * dimension ({@code ms} to {@code s}, {@code B} to {@code MiB}). Any other word is a unit with its own dimension. Rates
- * are written with a slash: {@code GB/s}.
+ * are written with a slash, products with a middle dot: {@code GB/s}, {@code GB·ms/s}. Each slash divides by one unit.
  *
  * @param symbol the symbol, such as {@code ms}; empty for a pure number
  * @param factor value of this unit in base units (second, byte, operation)
@@ -18,6 +20,8 @@ import java.util.TreeSet;
 public record Unit(String symbol, double factor, Map<String, Integer> dimensions) {
     /** A pure number. */
     public static final Unit NONE = new Unit("", 1, Map.of());
+
+    private static final String TIMES = "·";
 
     private static final Map<String, Unit> KNOWN = new TreeMap<>();
     private static final Set<String> CONVERTIBLE = new TreeSet<>();
@@ -53,7 +57,11 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
                 Objects.requireNonNull(symbol, "symbol must not be null").strip();
         int slash = trimmed.lastIndexOf('/');
         if (slash >= 0) {
-            return parse(trimmed.substring(0, slash)).per(parse(trimmed.substring(slash + 1)), trimmed);
+            return parse(trimmed.substring(0, slash)).combined(parse(trimmed.substring(slash + 1)), -1, trimmed);
+        }
+        int dot = trimmed.lastIndexOf(TIMES);
+        if (dot >= 0) {
+            return parse(trimmed.substring(0, dot)).combined(parse(trimmed.substring(dot + 1)), 1, trimmed);
         }
         Unit known = KNOWN.get(trimmed);
         return known != null ? known : new Unit(trimmed, 1, Map.of(trimmed, 1));
@@ -71,28 +79,50 @@ public record Unit(String symbol, double factor, Map<String, Integer> dimensions
 
     /** Returns the product of two units. */
     Unit times(Unit other) {
-        return combined(other, 1, join(symbol, "·", other.symbol));
+        return combined(other, 1, written(List.of(symbol, other.symbol), List.of()));
     }
 
     /** Returns the quotient of two units. */
     Unit per(Unit other) {
-        return per(other, other.symbol.isEmpty() ? symbol : symbol + "/" + other.symbol);
+        return combined(other, -1, written(List.of(symbol), List.of(other.symbol)));
     }
 
-    private Unit per(Unit other, String written) {
-        return combined(other, -1, written);
+    /** Returns a symbol that {@link #parse} reads: the product of some symbols, divided by others. */
+    private static String written(List<String> multiplied, List<String> divided) {
+        var above = new ArrayList<String>();
+        var below = new ArrayList<String>();
+        multiplied.forEach(each -> add(each, above, below));
+        divided.forEach(each -> add(each, below, above));
+        for (String word : List.copyOf(below)) {
+            if (above.remove(word)) {
+                below.remove(word);
+            }
+        }
+        String product = String.join(TIMES, above);
+        return below.isEmpty() ? product : (above.isEmpty() ? "1" : product) + "/" + String.join("/", below);
+    }
+
+    /** Adds the factors of a symbol to those above and below the fraction bar. */
+    private static void add(String symbol, List<String> above, List<String> below) {
+        String[] factors = symbol.split("/");
+        for (int i = 0; i < factors.length; i++) {
+            for (String factor : factors[i].split(TIMES)) {
+                if (!factor.isEmpty() && !factor.equals("1")) {
+                    (i == 0 ? above : below).add(factor);
+                }
+            }
+        }
     }
 
     private Unit combined(Unit other, int sign, String written) {
+        if (written.isEmpty()) {
+            return NONE;
+        }
         var exponents = new TreeMap<>(dimensions);
         other.dimensions.forEach((kind, exponent) -> exponents.merge(kind, sign * exponent, Integer::sum));
         exponents.values().removeIf(exponent -> exponent == 0);
         double scale = sign > 0 ? factor * other.factor : factor / other.factor;
         return new Unit(exponents.isEmpty() && scale == 1 ? "" : written, scale, exponents);
-    }
-
-    private static String join(String a, String between, String b) {
-        return a.isEmpty() ? b : b.isEmpty() ? a : a + between + b;
     }
 
     @Override

@@ -105,4 +105,24 @@ class QuantityTest {
         assertThrows(IllegalArgumentException.class, () -> write(1e-20, "", "%d"));
         assertThrows(IllegalArgumentException.class, () -> write(1e12 + 0.5, "", "%d"));
     }
+
+    /** The error about a missing unit suggests the symbol of a calculated unit. */
+    @Test
+    void theSymbolOfACalculatedUnitIsThatUnit() {
+        var symbols = List.of("ms", "GB/s", "tokens/s", "1/s", "GB·ms", "FLOP/ms/GB", "%", "");
+        for (String a : symbols) {
+            for (String b : symbols) {
+                for (Unit unit : List.of(
+                        Unit.parse(a).times(Unit.parse(b)), Unit.parse(a).per(Unit.parse(b)))) {
+                    Unit parsed = Unit.parse(unit.symbol());
+                    assertEquals(unit.dimensions(), parsed.dimensions(), a + " and " + b + " as " + unit);
+                    assertEquals(1, parsed.factor() / unit.factor(), 1e-12, a + " and " + b + " as " + unit);
+                }
+            }
+        }
+        assertEquals("GB", Unit.parse("GB/s").times(Unit.parse("s")).symbol());
+        assertEquals("ms·GB/s", Unit.parse("ms").times(Unit.parse("GB/s")).symbol());
+        assertEquals("s", Unit.parse("tokens").per(Unit.parse("tokens/s")).symbol());
+        assertEquals("1/s", Unit.parse("").per(Unit.parse("s")).symbol());
+    }
 }
