@@ -35,8 +35,9 @@ public record AxisRange(double min, double max, boolean log) {
         double step = Math.pow(10, Math.floor(Math.log10(span))) / 2;
         double lower = Math.floor((min - 0.02 * span) / step) * step;
         double upper = Math.ceil((max + 0.02 * span) / step) * step;
-        // If all values are on one side of zero, the axis does not extend to the other side.
-        return extended(low >= 0 ? Math.max(0, lower) : lower, high <= 0 ? Math.min(0, upper) : upper, false);
+        // If all values are on one side of zero, the axis does not extend to the other side; that of zeros is positive.
+        return extended(
+                low >= 0 ? Math.max(0, lower) : lower, high <= 0 && low < 0 ? Math.min(0, upper) : upper, false);
     }
 
     /** Returns this linear range with room for a marker at both ends. */

@@ -172,8 +172,8 @@ public final class Plot {
      * @param name name of the figure: lower-case letters, digits and hyphens
      * @param description alternative text for readers who cannot see the figure
      * @throws IllegalArgumentException if x or y is not set, stacked bars have an error, no row has a value, two rows
-     *     have the same panel, series and x, there are more series than colours, or a value on a logarithmic axis is
-     *     not positive
+     *     have the same panel, series and x, there are more series than colours, a value is infinite, an x is missing,
+     *     or a value on a logarithmic axis is not positive
      */
     public Figure figure(String name, String description) {
         try {
@@ -303,6 +303,10 @@ public final class Plot {
         double[] all = Stream.of(values, levels, sums)
                 .flatMapToDouble(DoubleStream::of)
                 .toArray();
+        requireFinite(
+                "column " + y,
+                Stream.of(values, sums).flatMapToDouble(DoubleStream::of).toArray());
+        requireFinite("a reference line", levels);
         if (logY) {
             requirePositive(y, all);
             if (kind == ChartKind.BAR) {
@@ -330,6 +334,15 @@ public final class Plot {
                 })
                 .mapToDouble(Double::doubleValue)
                 .toArray();
+    }
+
+    private static void requireFinite(String what, double[] values) {
+        for (double value : values) {
+            if (!Double.isFinite(value)) {
+                throw new IllegalArgumentException(
+                        what + " has the value " + value + "; values of a chart must be finite, so filter the table");
+            }
+        }
     }
 
     private static void requirePositive(String column, double[] values) {
@@ -431,6 +444,7 @@ public final class Plot {
                 .flatMap(at -> at.values().stream())
                 .mapToDouble(PlottedPoint::x)
                 .toArray();
+        requireFinite("column " + x, values);
         if (spacing != Spacing.LINEAR) {
             requirePositive(x, values);
         }

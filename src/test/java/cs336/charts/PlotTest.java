@@ -51,6 +51,43 @@ class PlotTest {
     }
 
     @Test
+    void zerosHaveAnAxis() {
+        Table table = Charts.table(STEPS, Map.of("a", new double[3]));
+        for (Plot plot : new Plot[] {Charts.bar(table), Charts.line(table), Charts.scatter(table)}) {
+            Figure figure = plot.x("x", "step").y("y", "lost messages").figure("zeros", "made up");
+            assertTrue(height(figure, 0) > height(figure, 0.5), "the axis ends above 0");
+        }
+    }
+
+    @Test
+    void valuesThatAreNotFiniteAreNamed() {
+        String y = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> line(1, Double.POSITIVE_INFINITY, 2).figure("infinite", "made up"))
+                .getMessage();
+        assertEquals(
+                "figure infinite: column y has the value Infinity; values of a chart must be finite, so filter the table",
+                y);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> line(1, Double.POSITIVE_INFINITY, 2).logY().figure("infinite", "made up"));
+        Table withoutX = Table.create(DoubleColumn.create("x", 1, Double.NaN), DoubleColumn.create("y", 1, 2));
+        String x = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> Charts.line(withoutX)
+                                .x("x", "step")
+                                .y("y", "time (ms)")
+                                .figure("missing", "made up"))
+                .getMessage();
+        assertTrue(x.startsWith("figure missing: column x has the value NaN; "), x);
+        String level = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> line(1, 2, 3).level(Double.NaN, "limit").figure("level", "made up"))
+                .getMessage();
+        assertTrue(level.startsWith("figure level: a reference line has the value NaN; "), level);
+    }
+
+    @Test
     void theAxisOfStackedBarsContainsTheirSums() {
         Table table = Table.create(
                 StringColumn.create("bar", "one", "one", "two"),
