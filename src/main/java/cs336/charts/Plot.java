@@ -6,11 +6,9 @@ import java.util.Arrays;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.DoubleStream;
 import java.util.stream.Stream;
@@ -460,12 +458,17 @@ public final class Plot {
         return number ? ChartStyle.number(Double.parseDouble(value)) : value;
     }
 
+    /** Returns the values of a column: numbers in ascending order, others in the order of their first row. */
     private List<String> distinct(String column) {
-        Set<String> values = new LinkedHashSet<>();
+        Map<String, Double> values = new LinkedHashMap<>();
+        boolean numeric = table.column(column) instanceof NumericColumn<?>;
         for (Row row : table) {
-            values.add(text(row, column));
+            values.put(text(row, column), numeric ? number(row, column) : 0);
         }
-        return List.copyOf(values);
+        return values.entrySet().stream()
+                .sorted(Map.Entry.comparingByValue())
+                .map(Map.Entry::getKey)
+                .toList();
     }
 
     private String requireColumn(String column) {

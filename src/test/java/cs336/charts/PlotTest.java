@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.numbers.MadeUpMeasurements;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.knowm.xchart.internal.chartpart.AxesChart;
 import tech.tablesaw.api.DoubleColumn;
@@ -48,6 +49,25 @@ class PlotTest {
         String low = Figure.twoDecimals(height(figure, 7.2));
         String high = Figure.twoDecimals(height(figure, 8.8));
         assertTrue(svg.matches("(?s).*<line x1='([\\d.]+)' y1='" + low + "' x2='\\1' y2='" + high + "'.*"));
+    }
+
+    /** A case that is measured again moves to the end of its file. */
+    @Test
+    void numbersAscendInEveryRowOrder() {
+        Table inOrder = MadeUpMeasurements.sweep("forward");
+        Table moved = inOrder.where(inOrder.intColumn("context").isNotEqualTo(128))
+                .append(inOrder.where(inOrder.intColumn("context").isEqualTo(128)));
+        for (String[] columns : new String[][] {{"size", "context"}, {"context", "size"}}) {
+            String[] svg = Stream.of(inOrder, moved)
+                    .map(table -> Charts.bar(table)
+                            .x(columns[0], "")
+                            .y("mean", "time (ms)")
+                            .by(columns[1])
+                            .figure("bars", "made up")
+                            .svg())
+                    .toArray(String[]::new);
+            assertEquals(svg[0], svg[1]);
+        }
     }
 
     @Test
