@@ -240,6 +240,9 @@ public final class Sweep {
     }
 
     private void store(Case c, CaseOutcome outcome) throws IOException {
+        if (outcome.status == Status.ERROR && measurements.holds(c)) {
+            return; // measured again; the result and its steps stay
+        }
         var rows = new ArrayList<Measurement>();
         List<Metric> missing = missing(c, outcome.samples);
         // A row must tell that the case did not end well, even if it failed after its last metric.
@@ -252,9 +255,6 @@ public final class Sweep {
         }
         if (outcome.status == Status.OK) {
             extraResults.store(c, measurements, provenance.updated());
-        }
-        if (outcome.status == Status.ERROR && measurements.holds(c)) {
-            return; // measured again; the result stays
         }
         measurements.put(c, rows, provenance.updated());
     }

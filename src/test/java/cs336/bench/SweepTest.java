@@ -190,9 +190,14 @@ class SweepTest {
     @Test
     void aResultStaysIfItsRepetitionFails() throws Exception {
         List<Case> cases = ending("once");
-        assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().run(cases));
-        assertEquals(new Sweep.CaseCounts(1, 0, 1), sweep().again(true).run(cases));
+        assertEquals(new Sweep.CaseCounts(1, 0, 0), sweep().keepSteps(true).run(cases));
+        String steps = Files.readString(measurements.stepsPath());
+        assertTrue(steps.contains(",backward,"), steps);
+        assertEquals(
+                new Sweep.CaseCounts(1, 0, 1),
+                sweep().keepSteps(true).again(true).run(cases));
         assertEquals(List.of("ok", "ok"), column("status"));
+        assertEquals(steps, Files.readString(measurements.stepsPath()));
     }
 
     @Test
