@@ -8,6 +8,7 @@ import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 
 /**
  * A CSV file of calculated results, in the format and next to the files of measurements. They depend on no machine, so
@@ -40,10 +41,22 @@ public final class CalculatedResults {
 
     /** Stores the numbers of a case and replaces its earlier ones. */
     public void put(Case c, List<Measurement> numbers) throws IOException {
+        file.put(c, numbers, provenance());
+    }
+
+    /**
+     * Stores the numbers of several cases. They replace all earlier ones with the implementation and the parameters of
+     * {@code common}, also those of other cases.
+     */
+    public void putAll(Case common, Map<Case, List<Measurement>> numbers) throws IOException {
+        file.putAll(common, numbers, provenance());
+    }
+
+    private Provenance provenance() {
         if (provenance == null) {
             provenance = Provenance.of(Device.cpu()).named(folder);
         }
-        file.put(c, numbers, provenance);
+        return provenance;
     }
 
     /** Returns the path of the file. */

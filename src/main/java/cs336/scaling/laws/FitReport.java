@@ -14,7 +14,9 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.HexFormat;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeSet;
 
 /**
@@ -50,7 +52,7 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     }
 
     /**
-     * Stores the laws and their predictions.
+     * Stores the laws and their predictions, and removes all earlier ones of this name, which may belong to other runs.
      *
      * @param name name of the runs
      * @param file file from which the runs were read
@@ -66,17 +68,14 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
         }
         study.runs().profiles().forEach(profile -> computes.add(profile.compute()));
         for (FitMethod method : FitMethod.values()) {
-            laws.put(
-                    Case.measuredHere(method.toString())
-                            .with("runs", name)
-                            .with("sha256", fingerprint)
-                            .with("confidence", confidence),
-                    lawNumbers(study.fit(method)));
+            Case ofName = Case.measuredHere(method.toString()).with("runs", name);
+            Case law = ofName.with("sha256", fingerprint).with("confidence", confidence);
+            laws.putAll(ofName, Map.of(law, lawNumbers(study.fit(method))));
+            var predictions = new LinkedHashMap<Case, List<Measurement>>();
             for (double compute : computes) {
-                optima.put(
-                        Case.measuredHere(method.toString()).with("runs", name).with("compute", IsoFlops.flop(compute)),
-                        optimumNumbers(method, compute));
+                predictions.put(ofName.with("compute", IsoFlops.flop(compute)), optimumNumbers(method, compute));
             }
+            optima.putAll(ofName, predictions);
         }
     }
 

@@ -78,7 +78,9 @@ public final class IsoFlopsCommand extends LabCommand {
     @Option(
             names = "--store",
             paramLabel = "<name>",
-            description = "store the results under this name, in isoflops_laws.csv and isoflops_optima.csv")
+            description =
+                    "store the results under this name, in isoflops_laws.csv and isoflops_optima.csv, in place of all"
+                            + " earlier results of the name")
     private String name;
 
     @Option(

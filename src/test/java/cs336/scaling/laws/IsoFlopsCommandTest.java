@@ -1,6 +1,7 @@
 package cs336.scaling.laws;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.CommandTest;
@@ -65,6 +66,30 @@ class IsoFlopsCommandTest extends CommandTest {
             assertEquals(1, value(optima, method.toString(), "tokens", 1e24) * 6 * parameters / 1e24, 1e-8);
         }
         assertEquals(75e6, value(optima, "lowest-run", "minimum", 1e18));
+    }
+
+    @Test
+    void resultsOfANameAreThoseOfItsLastRuns() throws IOException {
+        String store = "--resamples 100 --store mine";
+        assertEquals(0, run(new IsoFlopsCommand(), store + " --compute 2e25", "--runs", shipped));
+        assertEquals(0, run(new IsoFlopsCommand(), store.replace("mine", "other"), "--runs", shipped));
+        IsoFlops drawn = SyntheticRuns.SHIPPED.seeded(7).draw();
+        var fewer = new IsoFlops(
+                drawn.runs().stream().filter(run -> run.compute() > 2e18).toList());
+        String file =
+                Files.writeString(folder.resolve("fewer.json"), fewer.json()).toString();
+        assertEquals(0, run(new IsoFlopsCommand(), store, "--runs", file));
+        Table laws = Measurements.read(folder.resolve("any/isoflops_laws.csv"));
+        Table optima = Measurements.read(folder.resolve("any/isoflops_optima.csv"));
+        Table mine = laws.where(laws.stringColumn("runs").isEqualTo("mine"));
+        assertEquals(1, mine.stringColumn("sha256").unique().size());
+        mine = optima.where(optima.stringColumn("runs").isEqualTo("mine"));
+        assertFalse(mine.doubleColumn("compute").contains(2e25), "a prediction of the runs before");
+        Table smallest = mine.where(mine.doubleColumn("compute").isEqualTo(1e18));
+        assertFalse(smallest.stringColumn("metric").contains("minimum"), "a minimum of the runs before");
+        assertTrue(mine.stringColumn("metric").contains("minimum"));
+        Table other = optima.where(optima.stringColumn("runs").isEqualTo("other"));
+        assertTrue(other.rowCount() > mine.rowCount());
     }
 
     @Test
