@@ -33,7 +33,9 @@ record CoverageReport(int sets, double confidence, Map<FitMethod, Coverage> cove
     void write(PrintWriter out, String name, CalculatedResults stored) throws IOException {
         double trueParameters =
                 SyntheticRuns.SHIPPED.surface().law().at(COMPUTE).parameters();
-        out.printf("%,d sets; percentage of %.0f %% intervals that contain the true value:%n", sets, 100 * confidence);
+        out.printf(
+                "%,d sets; percentage of %s %% intervals that contain the true value:%n",
+                sets, FitReport.percent(confidence));
         for (FitMethod method : FitMethod.values()) {
             Coverage counted = coverage.get(method);
             out.printf(

@@ -8,6 +8,7 @@ import cs336.bench.Measurement;
 import cs336.numbers.CalculatedResults;
 import java.io.IOException;
 import java.io.PrintWriter;
+import java.math.BigDecimal;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
@@ -45,10 +46,18 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
         out.println("Minima. The loss of 'tied' runs exceeds the lowest by at most 2 * sqrt(2) times the noise:");
         out.println(AlignedText.of(study.minima()));
         study.remarks().forEach(out::println);
-        out.printf("%nN = k * C^a, intervals of %.0f %%:%n", 100 * confidence);
+        out.printf("%nN = k * C^a, intervals of %s %%:%n", percent(confidence));
         out.println(AlignedText.of(study.exponents()));
         out.println();
         out.println(AlignedText.of(study.predictions(budgets)));
+    }
+
+    /** Returns a confidence as a percentage with all digits: 99.9 for 0.999. */
+    static String percent(double confidence) {
+        return BigDecimal.valueOf(confidence)
+                .movePointRight(2)
+                .stripTrailingZeros()
+                .toPlainString();
     }
 
     /**

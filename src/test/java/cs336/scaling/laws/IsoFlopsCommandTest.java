@@ -92,6 +92,16 @@ class IsoFlopsCommandTest extends CommandTest {
         assertTrue(other.rowCount() > mine.rowCount());
     }
 
+    @ParameterizedTest
+    @CsvSource({"0.95, 95", "0.999, 99.9", "0.5, 50", "0.9999, 99.99"})
+    void confidencesHaveAllDigits(double confidence, String percentage) {
+        assertEquals(
+                0,
+                runWithoutOutput(
+                        new IsoFlopsCommand(), "--resamples 100 --confidence " + confidence, "--runs", shipped));
+        assertTrue(out.toString().contains("intervals of " + percentage + " %:"), out.toString());
+    }
+
     @Test
     void generatedRunsCanBeFitted() {
         String other = folder.resolve("other.json").toString();
