@@ -93,6 +93,7 @@ final class CellControl extends DirectExecutionControl {
         begin();
         boolean stopped = false;
         try {
+            Magics.resume();
             value = snippet.invoke(null);
             return "";
         } catch (InvocationTargetException e) {
@@ -100,6 +101,7 @@ final class CellControl extends DirectExecutionControl {
             throw e;
         } finally {
             end(stopped);
+            Magics.pause();
             // The compiler of the next snippet needs streams.
             System.setOut(System.out == null ? out : System.out);
             System.setErr(System.err == null ? err : System.err);

@@ -49,7 +49,10 @@ public final class Magics {
 
     private static long startNanos;
     private static long startCpu;
+    private static long wallTime; // of the parts that have ended
+    private static long cpuTime;
     private static boolean timing;
+    private static boolean running;
 
     private Magics() {}
 
@@ -166,20 +169,39 @@ public final class Magics {
         return "\"" + text.replace("\\", "\\\\").replace("\"", "\\\"") + "\"";
     }
 
-    /** Starts to measure time, for {@code %time} and {@code %%time}. */
+    /** Starts to measure the time of the parts of a cell, without that of compiling them. */
     public static void start() {
         HostLoad.check();
         timing = true;
-        startCpu = cpuNanos();
-        startNanos = System.nanoTime();
+        wallTime = 0;
+        cpuTime = 0;
+        resume();
     }
 
-    /** Prints the wall time and the CPU time since {@link #start}. Has no effect without a start. */
+    /** Continues to measure, when a compiled part of a cell starts. Has no effect without {@link #start}. */
+    static void resume() {
+        if (timing) {
+            running = true;
+            startCpu = cpuNanos();
+            startNanos = System.nanoTime();
+        }
+    }
+
+    /** Interrupts measuring, when a part of a cell has ended. */
+    static void pause() {
+        if (running) {
+            running = false;
+            wallTime += System.nanoTime() - startNanos;
+            cpuTime += cpuNanos() - startCpu;
+        }
+    }
+
+    /** Prints the measured wall time and CPU time. Has no effect without {@link #start}. */
     public static void stop() {
         if (timing) {
+            pause();
             timing = false;
-            double wall = (System.nanoTime() - startNanos) / NANOS;
-            System.out.println("wall time " + time(wall) + ", CPU time " + time((cpuNanos() - startCpu) / NANOS));
+            System.out.println("wall time " + time(wallTime / NANOS) + ", CPU time " + time(cpuTime / NANOS));
         }
     }
 

@@ -15,6 +15,8 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Predicate;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import javax.tools.ToolProvider;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -85,6 +87,30 @@ class MagicsTest {
             })
     void linesThatAreNotJava(String cell, String value, String printed) throws CellException {
         assertEquals(Map.entry(value.replace('$', '\n'), printed.replace('$', '\n')), run(cell.replace('#', '\n')));
+    }
+
+    @Test
+    void compilingIsNotTimed() throws CellException {
+        var cell = new StringBuilder("%%time\n");
+        for (int i = 0; i < 30; i++) {
+            cell.append("int n" + i + " = " + i + ";\n");
+        }
+        long start = System.nanoTime();
+        run(cell.toString());
+        double elapsed = (System.nanoTime() - start) / 1e6;
+        Matcher wall =
+                Pattern.compile("wall time ([\\d.e+-]+) ms, CPU time .*\n").matcher(PRINTED);
+        assertTrue(wall.matches(), PRINTED.toString());
+        double timed = Double.parseDouble(wall.group(1));
+        assertTrue(timed < elapsed / 4, timed + " of " + elapsed + " ms");
+    }
+
+    @Test
+    void timeIncludesAllPartsOfTheCell() throws CellException {
+        run("%%time\nThread.sleep(60);\nint slept = 1;\nThread.sleep(60);");
+        Matcher wall =
+                Pattern.compile("wall time ([\\d.e+-]+) ms, CPU time .*\n").matcher(PRINTED);
+        assertTrue(wall.matches() && Double.parseDouble(wall.group(1)) >= 120, PRINTED.toString());
     }
 
     @Test
