@@ -73,9 +73,17 @@ public final class Magics {
                         .find();
         boolean statementStarts = true;
         boolean inTextBlock = false;
+        boolean inComment = false;
         String[] lines = cell.split("\n", -1);
         for (int i = 0; i < lines.length; i++) {
             String line = lines[i].strip();
+            inComment |= !inTextBlock && line.startsWith("/*");
+            if (inComment) {
+                inComment = !line.contains("*/");
+                if (inComment || line.endsWith("*/")) {
+                    continue;
+                }
+            }
             if (statementStarts && !inTextBlock) {
                 String java = translate(lines, i, new Place(number, i + 1), analysis, isKnown);
                 line = java.equals(lines[i]) ? line : line + ";";

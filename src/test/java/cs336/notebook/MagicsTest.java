@@ -83,6 +83,9 @@ class MagicsTest {
                 "!List.of().isEmpty()|false|''",
                 "int m = 7#    %4;#m|3|''",
                 "boolean g = 2 > 1;#g ?#1 : 2|1|''",
+                "/*#int c = 3;#%timeit c#!rm /* it's old;#*/#!echo c|''|c$",
+                "/* c */ int d = 7#    %4;#d|3|''",
+                "/* c; */#%time 5|5|wall time T, CPU time T$",
                 "String t = \"\"\"#  x;#  %time#  \"\"\";#t.strip()|x;$%time|''",
             })
     void linesThatAreNotJava(String cell, String value, String printed) throws CellException {
