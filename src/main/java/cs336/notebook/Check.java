@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.lang.reflect.Array;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.List;
 import java.util.Locale;
 import java.util.Objects;
 import java.util.concurrent.Callable;
@@ -15,6 +16,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -111,7 +113,7 @@ public final class Check {
     }
 
     /**
-     * Compares the value with the expected one. Numbers, arrays and collections of numbers, and tensors are compared
+     * Compares the value with the expected one. Numbers, tensors, and arrays and collections of these are compared
      * within the tolerance, whatever their types; other values must be equal. A complex number counts as its real and
      * its imaginary part.
      */
@@ -236,6 +238,9 @@ public final class Check {
         if (!Arrays.equals(found.shape, wanted.shape)) {
             return wrong("shape " + Arrays.toString(wanted.shape) + " expected, not " + Arrays.toString(found.shape));
         }
+        if (found.values.length == 0) {
+            return right("[]");
+        }
         double allowed = Double.isNaN(tolerance) ? Math.max(found.tolerance, wanted.tolerance) : tolerance;
         double scale = Math.max(
                 1,
@@ -339,13 +344,24 @@ public final class Check {
             return new Numbers(new double[] {number.doubleValue()}, new long[0], tolerance(number));
         }
         Object[] elements = elements(value);
-        if (elements == null || elements.length == 0 || !Arrays.stream(elements).allMatch(Number.class::isInstance)) {
+        return elements == null
+                ? null
+                : joined(Arrays.stream(elements).map(Check::numbers).toList());
+    }
+
+    /** Returns the numbers of all elements of an array; null if one contains anything else or has another shape. */
+    private static Numbers joined(List<Numbers> elements) {
+        long[] shape = elements.isEmpty() || elements.get(0) == null ? new long[0] : elements.get(0).shape;
+        if (elements.stream().anyMatch(element -> element == null || !Arrays.equals(element.shape, shape))) {
             return null;
         }
-        double[] values = Arrays.stream(elements)
-                .mapToDouble(element -> ((Number) element).doubleValue())
-                .toArray();
-        return new Numbers(values, new long[] {values.length}, tolerance((Number) elements[0]));
+        return new Numbers(
+                elements.stream()
+                        .flatMapToDouble(element -> Arrays.stream(element.values))
+                        .toArray(),
+                LongStream.concat(LongStream.of(elements.size()), LongStream.of(shape))
+                        .toArray(),
+                elements.stream().mapToDouble(Numbers::tolerance).max().orElse(EXACT_TOLERANCE));
     }
 
     private static Object[] elements(Object value) {

@@ -71,7 +71,24 @@ class CheckTest {
                         tensor(DType.FLOAT32, 1, 2, 3, 5).view(2, 2),
                         "✗ a: 1 of 4 elements differ, most at [1, 1]: 5 expected, not 4"),
                 Arguments.of(new Tensor(), tensor(DType.FLOAT32, 1), "✗ a: the tensor is undefined"),
-                Arguments.of(new double[0], new double[0], "✓ a: []"));
+                Arguments.of(new double[0], List.of(), "✓ a: []"),
+                Arguments.of(
+                        new double[][] {{0.1 + 0.2}, {1}},
+                        List.of(List.of(0.3), new float[] {1}),
+                        "✓ a: largest difference 5.551e-17 over 2 elements"),
+                Arguments.of(
+                        new int[][] {{1, 2}, {3, 5}},
+                        new int[][] {{1, 2}, {3, 4}},
+                        "✗ a: 1 of 4 elements differ, most at [1, 1]: 4 expected, not 5"),
+                Arguments.of(
+                        new int[][] {{1}, {2, 3}},
+                        new int[][] {{1}, {2, 4}},
+                        "✗ a: [[1], [2, 4]] expected, not [[1], [2, 3]]"),
+                Arguments.of(List.of(1, 0.1f), List.of(1, 0.1), "✓ a: largest difference 1.490e-09 over 2 elements"),
+                Arguments.of(
+                        List.of(tensor(DType.FLOAT32, 1, 2)),
+                        List.of(tensor(DType.FLOAT32, 1, 3)),
+                        "✗ a: 1 of 2 elements differ, most at [0, 1]: 3 expected, not 2"));
     }
 
     @ParameterizedTest
