@@ -137,7 +137,10 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
     public Path write(Path file) throws IOException {
         var text = new StringBuilder(header()).append('\n');
         for (MemoryPoint p : points) {
-            text.append(p.event).append(',').append(phaseAt(p.event)).append(',');
+            text.append(p.event)
+                    .append(',')
+                    .append(phaseAt(p.event).replaceAll("\\R", " "))
+                    .append(',');
             text.append(p.bytes.stream().map(String::valueOf).collect(Collectors.joining(",")))
                     .append('\n');
         }
@@ -162,21 +165,20 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
         for (int i = 1; i < lines.size(); i++) {
             String[] cells = lines.get(i).split(",", -1);
             try {
-                if (cells.length != FIRST_COLUMNS.size() + MemoryCategory.values().length) {
+                int categories = cells.length - MemoryCategory.values().length;
+                if (categories < FIRST_COLUMNS.size()) {
                     throw new NumberFormatException("cells: " + cells.length);
                 }
                 int event = Integer.parseInt(cells[0]);
-                if (!cells[1].equals(phase)) {
+                String of = String.join(",", Arrays.copyOfRange(cells, 1, categories)); // a name may contain commas
+                if (!of.equals(phase)) {
                     addPhase(phases, phase, begin, event);
-                    phase = cells[1];
+                    phase = of;
                     begin = event;
                 }
                 points.add(new MemoryPoint(
                         event,
-                        Arrays.stream(cells)
-                                .skip(FIRST_COLUMNS.size())
-                                .map(Long::valueOf)
-                                .toList()));
+                        Arrays.stream(cells).skip(categories).map(Long::valueOf).toList()));
             } catch (NumberFormatException e) {
                 throw new IOException(file + ", line " + (i + 1) + " is not a point of a memory timeline", e);
             }

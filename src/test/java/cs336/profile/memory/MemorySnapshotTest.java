@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -176,6 +177,20 @@ class MemorySnapshotTest {
         }
         MemoryTimeline read = MemoryTimeline.read(all.write(folder.resolve("all.csv")));
         assertEquals(all.phases(), read.phases());
+    }
+
+    @Test
+    void phasesMayHaveAnyNames() throws IOException {
+        var points = List.of(point(0), point(1), point(2), point(3));
+        var phases = List.of(new MemoryPhase("a, 1", 0, 2), new MemoryPhase("b\nc", 2, 4));
+        MemoryTimeline read =
+                MemoryTimeline.read(new MemoryTimeline(points, phases).write(folder.resolve("names.csv")));
+        assertEquals(points, read.points());
+        assertEquals(List.of(new MemoryPhase("a, 1", 0, 2), new MemoryPhase("b c", 2, 4)), read.phases());
+    }
+
+    private static MemoryTimeline.MemoryPoint point(int event) {
+        return new MemoryTimeline.MemoryPoint(event, Collections.nCopies(MemoryCategory.values().length, (long) event));
     }
 
     @Test
