@@ -23,8 +23,9 @@ import org.bytedeco.pytorch.VoidTensorHook;
  * reports the last one. On CUDA, ready means that the accumulation is queued on the stream that is current in the
  * listener.
  *
- * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times. The
- * listeners run on the engine's thread. Their exceptions end the backward pass and reach the caller.
+ * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times, and also
+ * if the pass returns its gradient instead of accumulating it, as {@link Backward#gradients} does. The listeners run on
+ * the engine's thread. Their exceptions end the backward pass and reach the caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;
