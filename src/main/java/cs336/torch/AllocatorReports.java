@@ -132,11 +132,11 @@ public final class AllocatorReports {
     }
 
     /**
-     * Stops the reports.
+     * Checks that this thread may call {@link #unlisten}.
      *
      * @throws IllegalStateException if there is no listener, or this is not the thread that called {@link #listen}
      */
-    public static synchronized void unlisten() {
+    public static synchronized void requireListening() {
         if (listener == null) {
             throw new IllegalStateException("memory is not being recorded");
         }
@@ -145,6 +145,15 @@ public final class AllocatorReports {
                     + listening.getName() + ", not on "
                     + Thread.currentThread().getName());
         }
+    }
+
+    /**
+     * Stops the reports.
+     *
+     * @throws IllegalStateException if {@link #requireListening} does
+     */
+    public static synchronized void unlisten() {
+        requireListening();
         var shared = new Memory(SHARED_POINTER_BYTES);
         POP.invokeVoid(new Object[] {shared, KIND});
         listener = null;

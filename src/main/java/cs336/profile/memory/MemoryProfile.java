@@ -127,10 +127,7 @@ public final class MemoryProfile implements AutoCloseable {
      */
     public MemoryRecord stop() {
         requireRecording();
-        if (Thread.currentThread() != thread) {
-            throw new IllegalStateException("a memory recording must be stopped on the thread that started it, "
-                    + thread.getName() + ", not on " + Thread.currentThread().getName());
-        }
+        AllocatorReports.requireListening();
         if (!ranges.open.isEmpty()) {
             throw new IllegalStateException("the range " + ranges.path() + " is still open; close it before stop()");
         }
