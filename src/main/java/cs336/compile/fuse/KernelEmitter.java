@@ -140,35 +140,37 @@ final class KernelEmitter {
                 : IntegerMath.ceilDiv(group.columns() / vector, rowThreads);
         String threads = "THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows;
         preamble(threads + (sums.isEmpty() ? "" : ", " + finishTile()));
+        boolean iterates = !sums.isEmpty() || tile.reload();
         // Without a number of blocks, the compiler spills to fit more of them than the grid has.
-        String minBlocks = sums.isEmpty() ? "" : ", " + tile.smBlocks();
+        String minBlocks = iterates ? ", " + tile.smBlocks() : "";
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS" + minBlocks + ")");
         line(FusedKernel.KERNEL + "(" + parameters() + ") {");
         if (reduces) {
             line("    const int barrier = BLOCK_ROWS == 1 ? 0 : 1 + threadIdx.x / THREADS;");
-            line("    " + (sums.isEmpty() ? "const " : "")
+            line("    " + (iterates ? "" : "const ")
                     + "long long row = (long long)blockIdx.x * BLOCK_ROWS + threadIdx.x / THREADS;");
         } else {
             line("    const long long first = ((long long)blockIdx.x * THREADS + threadIdx.x) * VEC;");
             line("    if (first >= COLUMNS) return;");
         }
-        if (sums.isEmpty()) {
-            if (reduces) {
-                line("    if (row >= ROWS) return; // all threads of a row");
-            }
-            emitRow();
-        } else {
-            sums.forEach(sum -> line("    " + CudaType.ofComputation(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
-            emitPrefetch();
-            line("    for (; row < ROWS; row += PARTS * BLOCK_ROWS) {");
-            emitRow();
+        sums.forEach(sum -> line("    " + CudaType.ofComputation(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
+        emitPrefetch();
+        if (iterates) {
+            // With sums, a block has several rows. With reloads it has one, but in a loop NVRTC uses fewer registers.
+            String step = sums.isEmpty() ? "(long long)gridDim.x * BLOCK_ROWS" : "PARTS * BLOCK_ROWS";
+            line("    for (; row < ROWS; row += " + step + ") {");
+        } else if (reduces) {
+            line("    if (row >= ROWS) return; // all threads of a row");
+        }
+        emitRow();
+        if (iterates) {
             line("    syncRow<THREADS>(barrier); // the next row uses the same shared memory");
             line("    }");
-            if (blockRows > 1) {
-                line("    __shared__ __align__(16) unsigned char sums[" + sumBytes() + "];");
-            }
-            sums.forEach(this::emitPartialSums);
         }
+        if (sumBytes() > 0) {
+            line("    __shared__ __align__(16) unsigned char sums[" + sumBytes() + "];");
+        }
+        sums.forEach(this::emitPartialSums);
         line("}");
         emitFinish();
         int blockThreads = rowThreads * blockRows;
@@ -375,7 +377,8 @@ final class KernelEmitter {
         if (tile.prefetch()) {
             line("    stage = 1 - stage;");
         }
-        loads.index((load, name) -> name + (loads.isPerRow(load) ? "" : late.containsKey(load) ? "[i]" : "[k][i]"));
+        loads.index((load, name) ->
+                name + (loads.isPerRow(load) ? "" : late.containsKey(load) && !tile.reload() ? "[i]" : "[k][i]"));
     }
 
     /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
@@ -418,6 +421,18 @@ final class KernelEmitter {
         chosen.forEach((load, name) ->
                 line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
         emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));
+    }
+
+    /**
+     * Emits the second loads of a row, and the late loads, before the first store, so that all are in flight together.
+     */
+    private void emitReloads() {
+        late.forEach((load, name) ->
+                line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
+        emitChunks("    ", indent -> {
+            reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast")));
+            late.forEach((load, name) -> line(indent + load(load, name + "[k]")));
+        });
     }
 
     /** Emits a loop over the accesses of a thread to its row. */
@@ -469,12 +484,13 @@ final class KernelEmitter {
     private void emitOutputs() {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
-        // Before the first store, so that all of them are in flight together
-        emitChunks(
-                "    ",
-                indent -> reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast"))));
+        if (tile.reload()) {
+            emitReloads();
+        }
         emitChunks("    ", indent -> {
-            emitAccesses(late, indent);
+            if (!tile.reload()) {
+                emitAccesses(late, indent);
+            }
             Set<Operation> elements = stores.stream().map(ElementStore::member).collect(Collectors.toSet());
             elements.addAll(
                     needed(Stream.concat(elements.stream(), sums.stream()).toList()));

@@ -100,6 +100,40 @@ class KernelTileTest extends ScopedTest {
         assertTrue(row >= 0 && row < reduction && reduction < weight, source);
     }
 
+    /** The reduction and the last pass of these functions read up to three tensors. */
+    @ParameterizedTest
+    @ValueSource(ints = {1024, 8192, 16_384})
+    void kernelsThatReloadRowsDoNotSpill(int width) {
+        List<TensorFunction> functions =
+                List.of(in -> new Tensor[] {torch.log_softmax(in[0], -1)}, KernelTileTest::gated, in -> {
+                    Tensor sum = in[0].add(in[1]).add(in[2]);
+                    Tensor square = sum.square().mean(new long[] {-1}, true, null);
+                    return new Tensor[] {sum, sum.mul(square.rsqrt()).mul(in[3])};
+                });
+        int reloading = 0;
+        for (DType dtype : List.of(DType.FLOAT32, DType.BFLOAT16)) {
+            Tensor weight = torch.randn(new long[] {width}, Device.cpu().options(dtype));
+            Tensor x = weight.repeat(Gpu.STREAM_BYTES / dtype.bytes() / width + 1, 1);
+            for (TensorFunction function : functions) {
+                for (FusedKernel kernel : kernels(
+                        FusionPasses.fuse(Recorder.record(function, x, x.clone(), x.clone(), weight), Device.cpu()))) {
+                    String source = kernel.emitted().source();
+                    reloading += source.contains("loadLast(") ? 1 : 0;
+                    var generated = KernelSource.of(FusedKernel.FILE, source);
+                    var cubin = KernelCompiler.shared().compile(generated, Map.of(), KernelVariant.HOPPER);
+                    assertEquals(List.of(), KernelVariant.faults(cubin), source);
+                }
+            }
+        }
+        assertTrue(reloading >= functions.size(), reloading + " kernels reload rows");
+    }
+
+    private static Tensor[] gated(Tensor... in) {
+        Tensor product = in[0].mul(in[1]);
+        Tensor sum = product.sum(new long[] {-1}, true, null);
+        return new Tensor[] {product.sub(in[0].mul(sum)).sigmoid().mul(in[1])};
+    }
+
     /** Both loads have hints for L2. Otherwise a row is loaded once. */
     @Test
     void rowsOfInputsThatAreLargerThanTheCacheAreLoadedTwice() {
