@@ -72,6 +72,7 @@ final class KernelEmitter {
     private final Map<ProgramValue, Integer> depths = new HashMap<>();
     private final int vector;
     private final KernelTile tile;
+    private final boolean iterates; // over rows, within a block
     private final List<Load> prefetched = new ArrayList<>();
     private final Map<Load, String> late; // loads after the reductions, which take no registers before; their names
     private final Map<Load, String> readTwice; // by a reduction and by the last pass
@@ -89,6 +90,7 @@ final class KernelEmitter {
         boolean hasRows = group.hasReduction() && !group.isOverColumns();
         readTwice = hasRows && sums.isEmpty() ? loadsForTwoPasses() : Map.of();
         tile = chosen == null ? KernelTile.of(group, vector, !readTwice.isEmpty()) : chosen;
+        iterates = !sums.isEmpty() || tile.smBlocks() > 1;
         reloaded = tile.reload() ? readTwice : Map.of();
         long accesses = group.columns() / vector;
         chunks = hasRows ? (int) IntegerMath.ceilDiv(accesses, tile.rowThreads()) : 1;
@@ -140,7 +142,6 @@ final class KernelEmitter {
                 : IntegerMath.ceilDiv(group.columns() / vector, rowThreads);
         String threads = "THREADS = " + rowThreads + ", CHUNKS = " + chunks + ", BLOCK_ROWS = " + blockRows;
         preamble(threads + (sums.isEmpty() ? "" : ", " + finishTile()));
-        boolean iterates = !sums.isEmpty() || tile.reload();
         // Without a number of blocks, the compiler spills to fit more of them than the grid has.
         String minBlocks = iterates ? ", " + tile.smBlocks() : "";
         line("extern \"C\" __global__ void __launch_bounds__(THREADS * BLOCK_ROWS" + minBlocks + ")");
@@ -156,7 +157,7 @@ final class KernelEmitter {
         sums.forEach(sum -> line("    " + CudaType.ofComputation(sum) + " acc" + id(sum) + "[CHUNKS][VEC] = {};"));
         emitPrefetch();
         if (iterates) {
-            // With sums, a block has several rows. With reloads it has one, but in a loop NVRTC uses fewer registers.
+            // Without sums a block has one row, but in a loop NVRTC uses fewer registers.
             String step = sums.isEmpty() ? "(long long)gridDim.x * BLOCK_ROWS" : "PARTS * BLOCK_ROWS";
             line("    for (; row < ROWS; row += " + step + ") {");
         } else if (reduces) {
@@ -378,7 +379,7 @@ final class KernelEmitter {
             line("    stage = 1 - stage;");
         }
         loads.index((load, name) ->
-                name + (loads.isPerRow(load) ? "" : late.containsKey(load) && !tile.reload() ? "[i]" : "[k][i]"));
+                name + (loads.isPerRow(load) ? "" : late.containsKey(load) && !iterates ? "[i]" : "[k][i]"));
     }
 
     /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
@@ -423,15 +424,14 @@ final class KernelEmitter {
         emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));
     }
 
-    /**
-     * Emits the second loads of a row, and the late loads, before the first store, so that all are in flight together.
-     */
-    private void emitReloads() {
-        late.forEach((load, name) ->
+    /** Emits the loads for the last pass before its first store, so that all of them are in flight together. */
+    private void emitLastLoads() {
+        Map<Load, String> hoisted = iterates ? late : Map.of();
+        hoisted.forEach((load, name) ->
                 line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
         emitChunks("    ", indent -> {
             reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast")));
-            late.forEach((load, name) -> line(indent + load(load, name + "[k]")));
+            hoisted.forEach((load, name) -> line(indent + load(load, name + "[k]")));
         });
     }
 
@@ -484,13 +484,9 @@ final class KernelEmitter {
     private void emitOutputs() {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         List<ElementStore> stores = stores(stored);
-        if (tile.reload()) {
-            emitReloads();
-        }
+        emitLastLoads();
         emitChunks("    ", indent -> {
-            if (!tile.reload()) {
-                emitAccesses(late, indent);
-            }
+            emitAccesses(iterates ? Map.of() : late, indent);
             Set<Operation> elements = stores.stream().map(ElementStore::member).collect(Collectors.toSet());
             elements.addAll(
                     needed(Stream.concat(elements.stream(), sums.stream()).toList()));

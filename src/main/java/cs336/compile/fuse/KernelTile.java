@@ -11,7 +11,8 @@ import java.util.List;
  * @param rowThreads threads per row; in groups without a reduction over columns, threads per block
  * @param blockRows rows that a block computes at the same time
  * @param parts blocks that each store a partial sum of every column; 1 without sums over rows
- * @param smBlocks blocks per multiprocessor that the compiler must leave registers for, with sums over rows or reloads
+ * @param smBlocks blocks per multiprocessor that the compiler must leave registers for; 1 leaves the registers to the
+ *     compiler, without sums over rows
  * @param prefetch whether an asynchronous copy fetches the next row to shared memory while the block computes the
  *     current one, and registers keep for all rows what does not depend on the row; only with sums over rows
  * @param reload whether the last pass over a row loads its elements again instead of keeping them in registers, so that
@@ -30,8 +31,6 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     private static final int ROW_BLOCK_ELEMENTS = 2048; // that all threads load at once; more are not faster (RMSNorm)
     private static final int RELOADED_ACCESSES = 2; // of each thread to each tensor that is loaded again, up to
     private static final int RELOADING_ROW_THREADS = 512; // so many threads; then ROW_ACCESSES
-    private static final int ACCESS_REGISTERS = KernelEmitter.ACCESS_BYTES / 4;
-    private static final int RELOADING_REGISTERS = 64; // of a thread at half occupancy
     private static final int MULTIPROCESSORS = 132;
     private static final int SM_THREADS = 2048;
     private static final int MAX_SM_BLOCKS = 4;
@@ -79,13 +78,21 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     }
 
     /**
-     * Returns the blocks per multiprocessor of a kernel that reloads rows: as many as leave registers for the accesses
-     * to all inputs and one result, which a thread holds in the last pass.
+     * Returns the blocks per multiprocessor of a kernel that reloads rows. Only one row and one reduction are sure to
+     * fit into the registers that several blocks leave, without spills.
      */
     private static int reloadingSmBlocks(FusionGroup group, long accesses, int threads) {
-        long registers = (group.inputs().size() + 1) * IntegerMath.ceilDiv(accesses, threads) * ACCESS_REGISTERS;
-        int smThreads = registers > RELOADING_REGISTERS ? SM_THREADS / 4 : SM_THREADS / 2;
-        return Math.max(1, smThreads / Math.max(ROW_BLOCK, threads));
+        long rowInputs = group.inputs().stream()
+                .filter(input -> input.layout().elements() == group.rows() * group.columns())
+                .count();
+        long reductions = group.members().stream()
+                .filter(member -> member.operator() instanceof ReductionOperator)
+                .count();
+        if (rowInputs > 1 || reductions > 1) {
+            return 1;
+        }
+        boolean fullOccupancy = threads == RELOADING_ROW_THREADS && accesses <= RELOADED_ACCESSES * threads;
+        return (fullOccupancy ? SM_THREADS : SM_THREADS / 2) / Math.max(ROW_BLOCK, threads);
     }
 
     /** Returns the tiles to compare in a search. */
