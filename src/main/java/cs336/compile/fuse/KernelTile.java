@@ -65,7 +65,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
                             : accesses >= ROW_ACCESSES * threads && threads * vector < ROW_BLOCK_ELEMENTS)) {
                 threads *= 2; // fewer registers each, so that more loads are in flight
             }
-            int smBlocks = reload ? reloadingSmBlocks(group, accesses, threads) : 1;
+            int smBlocks = reload ? reloadingSmBlocks(group, threads) : 1;
             return ofRows(group, threads, ROW_BLOCK, smBlocks, false, reload);
         }
         int smThreads = elements(group, threads) > ROW_ELEMENTS ? WIDE_SUMMING_SM_THREADS : SUMMING_SM_THREADS;
@@ -78,21 +78,18 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     }
 
     /**
-     * Returns the blocks per multiprocessor of a kernel that reloads rows. Only one row and one reduction are sure to
-     * fit into the registers that several blocks leave, without spills.
+     * Returns the blocks per multiprocessor of a kernel that reloads rows. One row and one reduction fit into the
+     * registers that several blocks leave; more could spill. Blocks of 512 threads are not faster this way.
      */
-    private static int reloadingSmBlocks(FusionGroup group, long accesses, int threads) {
+    private static int reloadingSmBlocks(FusionGroup group, int threads) {
         long rowInputs = group.inputs().stream()
                 .filter(input -> input.layout().elements() == group.rows() * group.columns())
                 .count();
         long reductions = group.members().stream()
                 .filter(member -> member.operator() instanceof ReductionOperator)
                 .count();
-        if (rowInputs > 1 || reductions > 1) {
-            return 1;
-        }
-        boolean fullOccupancy = threads == RELOADING_ROW_THREADS && accesses <= RELOADED_ACCESSES * threads;
-        return (fullOccupancy ? SM_THREADS : SM_THREADS / 2) / Math.max(ROW_BLOCK, threads);
+        boolean several = rowInputs == 1 && reductions == 1 && threads < RELOADING_ROW_THREADS;
+        return several ? SM_THREADS / 2 / Math.max(ROW_BLOCK, threads) : 1;
     }
 
     /** Returns the tiles to compare in a search. */

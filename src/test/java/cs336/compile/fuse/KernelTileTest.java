@@ -102,7 +102,7 @@ class KernelTileTest extends ScopedTest {
 
     /** The reduction and the last pass of these functions read up to three tensors. */
     @ParameterizedTest
-    @ValueSource(ints = {4096, 8192})
+    @ValueSource(ints = {2048, 4096})
     void kernelsThatReloadRowsDoNotSpill(int width) {
         List<TensorFunction> functions =
                 List.of(KernelTileTest::norm, in -> new Tensor[] {torch.log_softmax(in[0], -1)}, in -> {
