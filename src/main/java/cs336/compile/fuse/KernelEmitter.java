@@ -10,7 +10,6 @@ import cs336.units.IntegerMath;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -88,14 +87,17 @@ final class KernelEmitter {
         expressions = new MemberExpressions(group, loads);
         vector = loads.vector();
         boolean hasRows = group.hasReduction() && !group.isOverColumns();
-        readTwice = hasRows && sums.isEmpty() ? loadsForTwoPasses() : Map.of();
+        boolean onlyReducesRows = hasRows && sums.isEmpty();
+        Set<Load> ofReductions =
+                onlyReducesRows ? loadsOf(members(member -> member.operator() instanceof ReductionOperator)) : Set.of();
+        late = onlyReducesRows ? lateLoads(ofReductions) : Map.of();
+        readTwice = onlyReducesRows ? loadsForTwoPasses(ofReductions) : Map.of();
         tile = chosen == null ? KernelTile.of(group, vector, !readTwice.isEmpty()) : chosen;
         iterates = !sums.isEmpty() || tile.smBlocks() > 1;
         reloaded = tile.reload() ? readTwice : Map.of();
         long accesses = group.columns() / vector;
         chunks = hasRows ? (int) IntegerMath.ceilDiv(accesses, tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
-        late = hasRows && sums.isEmpty() ? lateLoads() : Map.of();
     }
 
     /**
@@ -192,12 +194,10 @@ final class KernelEmitter {
     }
 
     private void emitRow() {
-        Map<Load, String> packed = new LinkedHashMap<>(loads.expressions());
-        packed.keySet()
-                .removeIf(load -> loads.isPerRow(load)
-                        || late.containsKey(load)
-                        || !loads.isVector(load)
-                        || load.dtype() == DType.FLOAT32);
+        Map<Load, String> packed = loads.where(load -> !loads.isPerRow(load)
+                && !late.containsKey(load)
+                && loads.isVector(load)
+                && load.dtype() != DType.FLOAT32);
         emitLoads();
         int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
         for (int depth = 0; depth <= last; depth++) {
@@ -223,16 +223,13 @@ final class KernelEmitter {
             return;
         }
         emitElementLoads(load -> !loads.isOfRow(load));
-        loads.expressions().forEach((load, name) -> {
-            if (loads.isPerRow(load)) {
-                line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + loads.perRow(load)
-                        + " : (" + loads.held(load) + ")0; };");
-                line("    auto " + name + "Next = " + name + "Of(row);");
-            }
+        loads.where(loads::isPerRow).forEach((load, name) -> {
+            line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + loads.perRow(load)
+                    + " : (" + loads.held(load) + ")0; };");
+            line("    auto " + name + "Next = " + name + "Of(row);");
         });
-        loads.expressions().keySet().stream()
-                .filter(load -> !loads.isPerRow(load) && loads.isVector(load) && loads.isOfRow(load))
-                .forEach(prefetched::add);
+        prefetched.addAll(loads.where(load -> !loads.isPerRow(load) && loads.isVector(load) && loads.isOfRow(load))
+                .keySet());
         line("    extern __shared__ __align__(16) unsigned char staged[];");
         line("    constexpr int ROW_BYTES = CHUNKS * THREADS * BLOCK_ROWS * " + ACCESS_BYTES + ";");
         line("    unsigned char *const own = staged + threadIdx.x * " + ACCESS_BYTES + ";");
@@ -362,13 +359,11 @@ final class KernelEmitter {
             line("    const long long next = row + PARTS * BLOCK_ROWS;");
             line("    prefetch(next, 1 - stage);");
         }
-        loads.expressions().forEach((load, name) -> {
-            if (loads.isPerRow(load)) {
-                String value = tile.prefetch() ? name + "Next" : loads.perRow(load);
-                line("    const " + loads.held(load) + " " + name + " = " + value + ";");
-                if (tile.prefetch()) {
-                    line("    " + name + "Next = " + name + "Of(next);");
-                }
+        loads.where(loads::isPerRow).forEach((load, name) -> {
+            String value = tile.prefetch() ? name + "Next" : loads.perRow(load);
+            line("    const " + loads.held(load) + " " + name + " = " + value + ";");
+            if (tile.prefetch()) {
+                line("    " + name + "Next = " + name + "Of(next);");
             }
         });
         if (tile.prefetch()) {
@@ -383,27 +378,20 @@ final class KernelEmitter {
     }
 
     /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
-    private Map<Load, String> lateLoads() {
-        Set<Load> ofReductions = loadsOf(members(member -> member.operator() instanceof ReductionOperator));
-        Map<Load, String> names = new LinkedHashMap<>(loads.expressions());
-        names.keySet().removeIf(load -> loads.isPerRow(load) || loads.isOfRow(load) || ofReductions.contains(load));
-        return names;
+    private Map<Load, String> lateLoads(Set<Load> ofReductions) {
+        return loads.where(load -> !loads.isPerRow(load) && !loads.isOfRow(load) && !ofReductions.contains(load));
     }
 
     /** Returns the loads of whole accesses that both a reduction and the last pass over a row need. */
-    private Map<Load, String> loadsForTwoPasses() {
-        Set<Load> ofReductions = loadsOf(members(member -> member.operator() instanceof ReductionOperator));
+    private Map<Load, String> loadsForTwoPasses(Set<Load> ofReductions) {
         List<Operation> stored = members(member -> outputs.contains(member.output()));
         Set<Load> ofOutputs =
                 loadsOf(stores(stored).stream().map(ElementStore::member).toList());
-        Map<Load, String> names = new LinkedHashMap<>(loads.expressions());
-        names.keySet()
-                .removeIf(load -> loads.isPerRow(load)
-                        || !loads.isOfRow(load)
-                        || !loads.isVector(load)
-                        || !ofReductions.contains(load)
-                        || !ofOutputs.contains(load));
-        return names;
+        return loads.where(load -> !loads.isPerRow(load)
+                && loads.isOfRow(load)
+                && loads.isVector(load)
+                && ofReductions.contains(load)
+                && ofOutputs.contains(load));
     }
 
     /** Returns the loads of these members and of the elements that they need. */
@@ -417,8 +405,7 @@ final class KernelEmitter {
 
     /** Emits the loads of those tensors that have an element for each column. */
     private void emitElementLoads(Predicate<Load> which) {
-        Map<Load, String> chosen = new LinkedHashMap<>(loads.expressions());
-        chosen.keySet().removeIf(load -> loads.isPerRow(load) || !which.test(load));
+        Map<Load, String> chosen = loads.where(load -> !loads.isPerRow(load) && which.test(load));
         chosen.forEach((load, name) ->
                 line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
         emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));

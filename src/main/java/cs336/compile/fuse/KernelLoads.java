@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 
 /**
@@ -53,6 +54,13 @@ final class KernelLoads {
      */
     Map<Load, String> expressions() {
         return Collections.unmodifiableMap(expressions);
+    }
+
+    /** Returns the chosen tensors with their expressions. */
+    Map<Load, String> where(Predicate<Load> isChosen) {
+        Map<Load, String> chosen = new LinkedHashMap<>(expressions);
+        chosen.keySet().removeIf(isChosen.negate());
+        return chosen;
     }
 
     /** Replaces the name of each tensor by the expression of its element. */
