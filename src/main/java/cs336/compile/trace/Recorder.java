@@ -225,22 +225,18 @@ public final class Recorder implements OperatorListener {
             case "String" -> value.toStringRef().getString();
             case "Device" -> value.toDevice().str().getString();
             default ->
-                value.isDoubleList() ? Arrays.toString(value.toDoubleVector().get()) : new Unprintable(kind);
+                value.isDoubleList() ? Arrays.toString(value.toDoubleVector().get()) : unknown(kind);
         };
     }
 
-    /** An argument whose value is not known here. It equals only itself, so that no two operations look equal by it. */
-    private static final class Unprintable {
-        private final String kind;
-
-        Unprintable(String kind) {
-            this.kind = kind;
-        }
-
-        @Override
-        public String toString() {
-            return kind;
-        }
+    /** Returns a value that equals only itself, so that no two operations look equal by it. Its text is the kind. */
+    private static Object unknown(String kind) {
+        return new Object() {
+            @Override
+            public String toString() {
+                return kind;
+            }
+        };
     }
 
     /**
