@@ -186,7 +186,7 @@ public final class Compiled implements AutoCloseable {
     }
 
     /** Returns handles that can leave a memory scope: inputs and elements of containers belong elsewhere. */
-    private static Tensor[] inNewHandles(Tensor[] tensors) {
+    static Tensor[] inNewHandles(Tensor[] tensors) {
         return Arrays.stream(tensors)
                 .map(tensor -> tensor == null ? null : new Tensor(tensor))
                 .toArray(Tensor[]::new);

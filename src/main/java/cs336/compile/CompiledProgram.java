@@ -120,9 +120,7 @@ final class CompiledProgram implements AutoCloseable {
         }
         graphInputs.copy(inputs);
         graph.replay();
-        return Arrays.stream(graphOutputs)
-                .map(output -> output == null ? null : new Tensor(output))
-                .toArray(Tensor[]::new);
+        return Compiled.inNewHandles(graphOutputs);
     }
 
     private void record(Tensor... inputs) {
@@ -153,15 +151,10 @@ final class CompiledProgram implements AutoCloseable {
     /** Returns the recorded program, the fused program, and the sources of the generated kernels. */
     String explain() {
         Program fused = device.isCuda() ? optimized : fused(recorded, device, keepsAttention, MasterWeights.NONE);
-        var text = new StringBuilder(described("recorded", recorded) + described("fused", fused));
+        var text = new StringBuilder(recorded.described("recorded") + fused.described("fused"));
         FusionPasses.kernels(fused)
                 .forEach(kernel -> text.append("kernel of " + kernel.name() + ":\n" + kernel.source() + "\n"));
         return text.toString();
-    }
-
-    private static String described(String stage, Program program) {
-        int operations = program.operations().size();
-        return stage + ": " + operations + " operations, " + program.bytesMoved() + " bytes moved\n" + program + "\n";
     }
 
     @Override

@@ -218,9 +218,9 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
 
     /** Returns the programs of both passes. */
     String explain() {
-        return "recorded: " + joint.operations().size() + " operations\n" + joint + "\nforward: "
-                + parts.forward().operations().size() + " operations\n" + parts.forward() + "\nbackward: "
-                + parts.backward().operations().size() + " operations\n" + parts.backward();
+        return joint.described("recorded")
+                + parts.forward().described("forward")
+                + parts.backward().described("backward");
     }
 
     @Override

@@ -125,6 +125,11 @@ public record Program(
         return new Program(inputs, constants, operations, outputs, newSize);
     }
 
+    /** Returns the program as text, below a line with the stage of its compilation and its size. */
+    public String described(String stage) {
+        return stage + ": " + operations.size() + " operations, " + bytesMoved() + " bytes moved\n" + this + "\n";
+    }
+
     /** Returns the program as text: inputs, one line per operation, and outputs. */
     @Override
     public String toString() {
