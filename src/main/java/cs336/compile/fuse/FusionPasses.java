@@ -4,10 +4,10 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.torch.Device;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /** The passes over a recorded program, in their order. */
 public final class FusionPasses {
@@ -58,14 +58,14 @@ public final class FusionPasses {
      * model have equal kernels, whose source is written once.
      */
     private static void writeSources(Program fused) {
-        Map<List<Object>, List<FusedKernel>> equal = new HashMap<>();
-        for (Operation operation : fused.operations()) {
-            if (operation.operator() instanceof FusedKernel kernel) {
-                equal.computeIfAbsent(kernel.structure(), s -> new ArrayList<>())
-                        .add(kernel);
-            }
-        }
-        equal.values().parallelStream().forEach(kernels -> kernels.forEach(kernel -> kernel.emitLike(kernels.get(0))));
+        fused.operations().stream()
+                .map(Operation::operator)
+                .filter(FusedKernel.class::isInstance)
+                .map(FusedKernel.class::cast)
+                .collect(Collectors.groupingBy(FusedKernel::structure))
+                .values()
+                .parallelStream()
+                .forEach(equal -> equal.forEach(kernel -> kernel.emitLike(equal.get(0))));
     }
 
     /** Returns a prepared program that leaves casts to an optimizer. */
