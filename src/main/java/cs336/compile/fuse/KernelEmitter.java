@@ -384,9 +384,8 @@ final class KernelEmitter {
 
     /** Returns the loads of whole accesses that both a reduction and the last pass over a row need. */
     private Map<Load, String> loadsForTwoPasses(Set<Load> ofReductions) {
-        List<Operation> stored = members(member -> outputs.contains(member.output()));
         Set<Load> ofOutputs =
-                loadsOf(stores(stored).stream().map(ElementStore::member).toList());
+                loadsOf(stores().stream().map(ElementStore::member).toList());
         return loads.where(load -> !loads.isPerRow(load)
                 && loads.isOfRow(load)
                 && loads.isVector(load)
@@ -469,8 +468,7 @@ final class KernelEmitter {
     }
 
     private void emitOutputs() {
-        List<Operation> stored = members(member -> outputs.contains(member.output()));
-        List<ElementStore> stores = stores(stored);
+        List<ElementStore> stores = stores();
         emitLastLoads();
         emitChunks("    ", indent -> {
             emitAccesses(iterates ? Map.of() : late, indent);
@@ -493,22 +491,23 @@ final class KernelEmitter {
             }
             sums.forEach(sum -> line(indent + "EACH(i) acc" + id(sum) + "[k][i] += " + expressions.reduced(sum) + ";"));
         });
-        for (Operation member : stored) {
-            if (level(member) == Level.ROW) {
-                line("    if (threadIdx.x % THREADS == 0) storeElement(out" + output(member) + " + row, r" + id(member)
-                        + ");");
-            }
+        for (Operation member : stored(Level.ROW)) {
+            line("    if (threadIdx.x % THREADS == 0) storeElement(out" + output(member) + " + row, r" + id(member)
+                    + ");");
         }
     }
 
-    /** Returns the stores of these members, and of the operands of concatenations. */
-    private List<ElementStore> stores(List<Operation> stored) {
+    /** Returns the members of a level that the kernel stores. */
+    private List<Operation> stored(Level level) {
+        return members(member -> level(member) == level && outputs.contains(member.output()));
+    }
+
+    /** Returns the stores of elements, those of operands of concatenations last. */
+    private List<ElementStore> stores() {
         List<ElementStore> stores = new ArrayList<>();
-        for (Operation member : stored) {
-            if (level(member) == Level.ELEMENT) {
-                Access access = Access.ofOutput(member).joined();
-                stores.add(new ElementStore(member, output(member), access));
-            }
+        for (Operation member : stored(Level.ELEMENT)) {
+            stores.add(new ElementStore(
+                    member, output(member), Access.ofOutput(member).joined()));
         }
         for (Operation concatenation : group.concatenations()) {
             for (View operand : concatenation.reads()) {
