@@ -270,15 +270,6 @@ final class Fusion {
         return true;
     }
 
-    /** Returns whether a value is computed without inputs, like the result of {@code arange}. */
-    private boolean isIndex(ProgramValue value) {
-        Node producer = producers.get(value);
-        return producer != null
-                && (producer.group == null ? producer.operation : producer.group.member(value))
-                        .reads()
-                        .isEmpty();
-    }
-
     /**
      * Returns the bytes that a group moves in addition if it computes an operation that it does not contain.
      *
@@ -288,7 +279,7 @@ final class Fusion {
         Set<View> loaded = group.loads();
         return operation.reads().stream()
                 .distinct()
-                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null && !isIndex(view.value()))
+                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null)
                 .mapToLong(view -> bytesToRead(view, group, depth - 1))
                 .sum();
     }
@@ -309,8 +300,7 @@ final class Fusion {
 
     /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
     private boolean isStored(ProgramValue value, Node producer) {
-        return producer == null
-                || results.contains(value)
+        return results.contains(value)
                 || readers.getOrDefault(value, Set.of()).stream()
                         .anyMatch(node -> node != producer && node.group == null);
     }
