@@ -228,10 +228,13 @@ final class Fusion {
         }
     }
 
-    /** Adds a copy of the operation that computes a loaded value to the reader if that moves fewer bytes. */
+    /**
+     * Adds a copy of the operation that computes a loaded value to the reader if that moves fewer bytes. The reader
+     * computes no input of this operation: the two groups would depend on each other.
+     */
     private boolean recompute(Node reader, View load) {
         Node producer = producers.get(load.value());
-        if (producer == null || producer.group == null || producer == reader || producer.group.isOverColumns()) {
+        if (producer == null || producer.group == null || producer.group.isOverColumns()) {
             return false;
         }
         Operation original = producer.group.member(load.value());
@@ -255,12 +258,7 @@ final class Fusion {
         while (group.members().get(first).reads().stream().noneMatch(view -> view.value() == load.value())) {
             first++;
         }
-        for (View view : original.reads()) { // values of the group itself must be computed before the copy
-            first = Math.max(first, 1 + group.indexOf(view.value()));
-        }
-        if (group.members().subList(0, first).stream()
-                        .anyMatch(member -> member.reads().contains(load))
-                || !group.add(copy, first)) {
+        if (!group.add(copy, first)) {
             return false;
         }
         group.replaceLoad(load.value(), value, first + 1);
@@ -279,7 +277,7 @@ final class Fusion {
         Set<View> loaded = group.loads();
         return operation.reads().stream()
                 .distinct()
-                .filter(view -> !loaded.contains(view) && group.level(view.value()) == null)
+                .filter(view -> !loaded.contains(view))
                 .mapToLong(view -> bytesToRead(view, group, depth - 1))
                 .sum();
     }
