@@ -89,18 +89,10 @@ final class Lowering {
             case "_to_copy", "clone" -> emit(out, CAST, in.get(0));
             case "neg", "abs", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "where.self" -> emitNamed(out, name, in);
             case "maximum", "minimum" -> arePromotedExactly(in) && emitNamed(out, name, in);
-            case "lt.Scalar",
-                    "le.Scalar",
-                    "gt.Scalar",
-                    "ge.Scalar",
-                    "eq.Scalar",
-                    "ne.Scalar",
-                    "lt.Tensor",
-                    "le.Tensor",
-                    "gt.Tensor",
-                    "ge.Tensor",
-                    "eq.Tensor",
-                    "ne.Tensor" -> areComparedExactly(in) && emitNamed(out, name, in);
+            case "lt.Scalar", "le.Scalar", "gt.Scalar", "ge.Scalar", "eq.Scalar", "ne.Scalar" ->
+                areComparedExactly(in) && emitNamed(out, name, in);
+            case "lt.Tensor", "le.Tensor", "gt.Tensor", "ge.Tensor", "eq.Tensor", "ne.Tensor" ->
+                areComparedExactly(in) && emitNamed(out, name, in);
             case "mul.Tensor", "mul.Scalar", "div.Tensor", "div.Scalar" ->
                 isFloating && arePromotedExactly(in) && emitNamed(out, name, in);
             case "add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar" -> isFloating && addition(out, name, in);
