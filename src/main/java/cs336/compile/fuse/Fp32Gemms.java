@@ -9,7 +9,7 @@ import cs336.kernels.runtime.Fp32Emulation;
 import cs336.kernels.runtime.Gpu;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * The pass that replaces fp32 matrix multiplications by {@link Fp32Gemm} on GPUs and for sizes where it is faster than
@@ -29,8 +29,9 @@ final class Fp32Gemms {
     /** Returns the program with those replaced for which the kernel is faster with this many multiprocessors. */
     static Program of(Program program, Fp32Gemm kernel, int multiprocessors) {
         return program.withOperations(program.operations().stream()
-                .map(operation ->
-                        isReplaced(operation, kernel, multiprocessors) ? replacement(operation, kernel) : operation)
+                .map(operation -> isReplaced(operation, kernel, multiprocessors)
+                        ? Operation.of(new CallInJava(kernel), operation.arguments(), operation.output())
+                        : operation)
                 .toList());
     }
 
@@ -40,18 +41,10 @@ final class Fp32Gemms {
         }
         Layout a = operation.view(0).layout();
         Layout b = operation.view(1).layout();
-        return supports(a)
-                && supports(b)
-                && supports(operation.output().layout())
-                && operation.output().layout().isContiguous()
+        Layout out = operation.output().layout();
+        return Stream.of(a, b, out)
+                        .allMatch(matrix -> Fp32Gemm.supports(matrix.shape(), matrix.strides(), matrix.offset()))
+                && out.isContiguous()
                 && kernel.isFaster(a.shape(), a.strides(), b.shape(), b.strides(), multiprocessors);
-    }
-
-    private static boolean supports(Layout matrix) {
-        return Fp32Gemm.supports(matrix.shape(), matrix.strides(), matrix.offset());
-    }
-
-    private static Operation replacement(Operation gemm, Fp32Gemm kernel) {
-        return Operation.of(new CallInJava(kernel), List.of(gemm.view(0), gemm.view(1)), gemm.output());
     }
 }

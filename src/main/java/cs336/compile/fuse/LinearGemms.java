@@ -15,6 +15,7 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
@@ -76,9 +77,8 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
         var kernel = new Tf32Gemm(true);
         long[] shape = weights.get(0).shape();
         boolean isSupported = Arrays.equals(shape, weights.get(1).shape())
-                && isForTf32(x.layout())
-                && weights.stream().map(View::layout).allMatch(LinearGemms::isForTf32)
-                && isForTf32(result);
+                && Stream.of(x.layout(), weights.get(0).layout(), weights.get(1).layout(), result)
+                        .allMatch(LinearGemms::isForTf32);
         return isSupported && isFaster(kernel, new LinearProblem(x.shape()[0], shape[0], shape[1], 2)) ? kernel : null;
     }
 
