@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
+import cs336.torch.AtenOperator;
+import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.NoGrad;
@@ -18,6 +20,7 @@ import java.util.List;
 import org.bytedeco.pytorch.DoubleComplex;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
@@ -74,6 +77,33 @@ class CompiledEdgeCasesTest extends ScopedTest {
             assertArrayEquals(new double[] {3, 6}, Tensors.toDoubles(compiled.apply(tensor(3, 3))[0]));
             assertArrayEquals(new double[] {1, 4}, Tensors.toDoubles(compiled.apply(weight)[0]));
             assertEquals(2, compiled.recordings());
+        }
+    }
+
+    /** {@code cat} reads a list of tensors, and {@code _foreach_add} reads and returns one. */
+    @Test
+    void operatorsMayReadAndReturnLists() {
+        AtenOperator add = AtenOperator.of("aten::_foreach_add", "Scalar");
+        TensorFunction function = in -> {
+            try (var list = TensorList.of(List.of(in[0], in[0].mul(in[1])))) {
+                return new Tensor[] {
+                    torch.cat(new TensorVector(add.call(list, 1.0).toArray(new Tensor[0])), 0)
+                };
+            }
+        };
+        try (var compiled = Compiled.of(function)) {
+            for (double x : new double[] {2, 3, 4}) {
+                assertArrayEquals(
+                        new double[] {x + 1, 10 * x + 1}, Tensors.toDoubles(compiled.apply(tensor(x), tensor(10))[0]));
+            }
+            for (double x : new double[] {2, 3, 4}) {
+                Tensor leaf = trainable(x);
+                Tensor y = compiled.apply(leaf, tensor(10))[0];
+                assertArrayEquals(new double[] {x + 1, 10 * x + 1}, Tensors.toDoubles(y));
+                assertArrayEquals(
+                        new double[] {11},
+                        Tensors.toDoubles(Backward.of(y.sum()).gradients(leaf)[0]));
+            }
         }
     }
 
