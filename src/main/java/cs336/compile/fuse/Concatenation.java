@@ -3,8 +3,8 @@ package cs336.compile.fuse;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Operator;
 import cs336.compile.program.ProgramValue;
+import cs336.compile.program.TensorOperator;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.global.torch;
  *
  * @param dim 0 to append rows, 1 to append columns
  */
-record Concatenation(int dim) implements Operator {
+record Concatenation(int dim) implements TensorOperator {
     /** Returns views of the concatenated matrix that read its parts, with {@code dim} 0 as vectors. */
     List<View> parts(ProgramValue whole, List<View> matrices) {
         List<View> parts = new ArrayList<>();

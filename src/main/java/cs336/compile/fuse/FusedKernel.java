@@ -6,9 +6,9 @@ import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.compile.program.TensorOperator;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GridDim;
@@ -30,7 +30,7 @@ import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /** An operator that computes a group of pointwise operations and reductions in one kernel. */
-final class FusedKernel implements Operator {
+final class FusedKernel implements TensorOperator {
     static final String FILE = "fused.cu";
     static final String KERNEL = "fused";
     static final String FINISH = "finish";

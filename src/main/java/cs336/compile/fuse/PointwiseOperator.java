@@ -5,8 +5,8 @@ import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Operator;
 import cs336.compile.program.ProgramValue;
+import cs336.compile.program.TensorOperator;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.List;
@@ -24,7 +24,7 @@ import org.bytedeco.pytorch.global.torch;
  * @param function the function of one element of each argument
  * @param device the device of the output
  */
-record PointwiseOperator(PointwiseFunction function, Device device) implements Operator {
+record PointwiseOperator(PointwiseFunction function, Device device) implements TensorOperator {
     private static final double MAX_EXACT = 1L << 53; // up to which doubles represent all integers
 
     /** Returns the operation that converts a tensor to the dtype of a value, and copies it there. */

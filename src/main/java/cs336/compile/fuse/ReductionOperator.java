@@ -3,7 +3,7 @@ package cs336.compile.fuse;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Operator;
+import cs336.compile.program.TensorOperator;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.Arrays;
@@ -22,7 +22,7 @@ import org.bytedeco.pytorch.Tensor;
  * @param dims the reduced dimensions of the argument, ascending
  * @param device the device of the output
  */
-record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) implements Operator {
+record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) implements TensorOperator {
     enum ReductionKind {
         SUM,
         MAX

@@ -7,7 +7,7 @@ import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /** An operator that is implemented in Java. */
-public record CallInJava(JavaOperator function) implements Operator {
+public record CallInJava(JavaOperator function) implements TensorOperator {
     @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         return List.of(function.compute(operation.reads().stream().map(read).toArray(Tensor[]::new)));

@@ -16,9 +16,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.AutoDispatchBelowADInplaceOrView;
+import org.bytedeco.pytorch.GenericList;
 import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorType;
+import org.bytedeco.pytorch.Type;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -31,10 +34,7 @@ public final class Interpreter {
     private static final IValue NONE = MemoryScope.keep(new IValue());
 
     private final Program program;
-    /**
-     * For each operation without lists of tensors, and for each of its arguments: a view that is not in the layout of
-     * its value, otherwise null.
-     */
+    /** For each operation, and for each of its arguments: a view that is not in the layout of its value, or null. */
     private final List<BoxedView[]> views = new ArrayList<>();
     /** The memories that no run uses at present. */
     private final Deque<RunMemory> memories = new ArrayDeque<>();
@@ -63,9 +63,6 @@ public final class Interpreter {
     }
 
     private static BoxedView[] views(Operation operation) {
-        if (operation.arguments().stream().anyMatch(Views.class::isInstance)) {
-            return null;
-        }
         return operation.arguments().stream()
                 .map(argument -> argument instanceof View view && !view.isWhole() ? BoxedView.of(view) : null)
                 .toArray(BoxedView[]::new);
@@ -203,13 +200,13 @@ public final class Interpreter {
         void execute(int index) {
             Operation operation = program.operations().get(index);
             try (var scope = MemoryScope.open()) {
-                if (operation.operator() instanceof DispatchedOperator operator && views.get(index) != null) {
+                if (operation.operator() instanceof DispatchedOperator operator) {
                     putArguments(index);
                     operator.call(operation, stack);
                     storeResults(operation);
                     stack.resize(0);
                 } else {
-                    store(operation, operation.operator().run(operation, this::read));
+                    store(operation, ((TensorOperator) operation.operator()).run(operation, this::read));
                 }
                 for (ProgramValue written : operation.overwrites()) {
                     Tensor tensor = given[written.root().id()];
@@ -225,12 +222,20 @@ public final class Interpreter {
             stack.resize(arguments.size());
             for (int i = 0; i < arguments.size(); i++) {
                 Argument argument = arguments.get(i);
-                if (argument instanceof Constant constant) {
+                if (argument instanceof View view) {
+                    putView(view, views.get(index)[i], i);
+                } else if (argument instanceof Views list) {
+                    stack.put(i, boxed(list));
+                } else if (argument instanceof Constant constant) {
                     stack.put(i, constant.boxed());
-                } else {
-                    putView((View) argument, views.get(index)[i], i);
                 }
             }
+        }
+
+        private IValue boxed(Views list) {
+            var tensors = new GenericList(new Type.TypePtr(TensorType.get()));
+            list.views().forEach(view -> tensors.push_back(new IValue(read(view))));
+            return new IValue(tensors);
         }
 
         private void putView(View view, BoxedView strided, int i) {

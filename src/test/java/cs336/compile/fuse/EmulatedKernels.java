@@ -5,9 +5,9 @@ import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
-import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.compile.program.TensorOperator;
 import cs336.kernels.runtime.EmulatedGpu;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -63,7 +63,7 @@ final class EmulatedKernels {
     }
 
     /** An operator that computes what a kernel does, and adds it to the runs. */
-    private final class Recording implements Operator {
+    private final class Recording implements TensorOperator {
         private final FusedKernel kernel;
 
         Recording(FusedKernel kernel) {
