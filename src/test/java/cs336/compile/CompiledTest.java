@@ -204,6 +204,19 @@ class CompiledTest extends ScopedTest {
     }
 
     @Test
+    void aFailedRecordingKeepsNoTensor() {
+        Tensor captured = tensor(3, 4);
+        try (var compiled = Compiled.of(in -> {
+            Tensor sum = in[0].add(captured);
+            sum.sum().item_double();
+            return new Tensor[] {sum};
+        })) {
+            assertThrows(UnrecordableException.class, () -> compiled.apply(tensor(1, 2)));
+            assertEquals(1, captured.use_count());
+        }
+    }
+
+    @Test
     void orPlainCallsAFunctionThatBranchesOnDataItself() {
         var calls = new AtomicInteger();
         try (var compiled = Compiled.of(in -> {

@@ -97,6 +97,7 @@ public final class Recorder implements OperatorListener {
 
     private Program run(
             TensorFunction function, Map<String, Tensor> named, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        Program program = null;
         try (var scope = MemoryScope.open()) {
             named.forEach((name, tensor) -> names.put(storage(tensor), name));
             List<ProgramValue> inputValues = new ArrayList<>();
@@ -122,8 +123,12 @@ public final class Recorder implements OperatorListener {
                 own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
             }
             results.set(own);
-            return new Program(inputValues, constants, List.copyOf(operations), outputs, size);
+            program = new Program(inputValues, constants, List.copyOf(operations), outputs, size);
+            return program;
         } finally {
+            if (program == null) {
+                constants.values().forEach(Tensor::close);
+            }
             storages.forEach(WeakIValue::close);
         }
     }
