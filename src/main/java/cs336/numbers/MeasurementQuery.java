@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -54,6 +55,7 @@ public final class MeasurementQuery {
     private final Path folder;
     private final MeasurementQuery parent; // null for the query that read the files
     private final Map<Path, Table> tables;
+    private final Map<Column<?>, String[]> texts; // of the cells of columns that selections filter
     private final Map<Path, Set<Integer>> used = new TreeMap<>();
     private final Map<String, Selection> selections;
     private final Map<String, Quantity> quantities;
@@ -62,6 +64,7 @@ public final class MeasurementQuery {
         this.folder = folder;
         parent = null;
         tables = new TreeMap<>();
+        texts = new IdentityHashMap<>();
         selections = new LinkedHashMap<>();
         quantities = new LinkedHashMap<>();
     }
@@ -71,6 +74,7 @@ public final class MeasurementQuery {
         folder = parent.folder;
         this.parent = parent;
         tables = parent.tables;
+        texts = parent.texts;
         this.selections = selections;
         this.quantities = quantities;
     }
@@ -407,6 +411,12 @@ public final class MeasurementQuery {
         return decimal ? formatted(((DoubleColumn) cells).getDouble(row)) : cells.getUnformattedString(row);
     }
 
+    private static String[] texts(Column<?> cells) {
+        return IntStream.range(0, cells.size())
+                .mapToObj(row -> cell(cells, row))
+                .toArray(String[]::new);
+    }
+
     /** Formats a number as 25, 0.5 or 1e23, where Java writes 25.0 and 9.999999999999999E22. */
     private static String formatted(double value) {
         if (!Double.isFinite(value)) {
@@ -440,11 +450,11 @@ public final class MeasurementQuery {
         boolean medianRound = filters.remove("round", List.of("median"));
         List<Integer> rows = IntStream.range(0, table.rowCount()).boxed().toList();
         for (var filter : filters.entrySet()) {
-            Column<?> cells = table.column(filter.getKey());
+            String[] cells = texts.computeIfAbsent(table.column(filter.getKey()), MeasurementQuery::texts);
             Map<String, Boolean> matching = new HashMap<>(); // by content of the cell
             rows = rows.stream()
                     .filter(row -> matching.computeIfAbsent(
-                            cell(cells, row), cell -> filter.getValue().stream().anyMatch(value -> same(cell, value))))
+                            cells[row], cell -> filter.getValue().stream().anyMatch(value -> same(cell, value))))
                     .toList();
         }
         return medianRound ? medianRounds(table, rows) : rows;
@@ -479,11 +489,19 @@ public final class MeasurementQuery {
         if (cell.equals(value)) {
             return true;
         }
+        if (!beginsLikeNumber(cell) || !beginsLikeNumber(value)) {
+            return false; // without an exception, whose stack trace takes longer than the rest of a selection
+        }
         try {
             return Double.parseDouble(cell) == Double.parseDouble(value);
         } catch (NumberFormatException e) {
             return false;
         }
+    }
+
+    /** Returns whether a text may be a number, as far as its first character shows. */
+    private static boolean beginsLikeNumber(String text) {
+        return !text.isEmpty() && (text.charAt(0) <= '9' || text.startsWith("Infinity"));
     }
 
     /** Throws an exception if a table does not have a column. */
