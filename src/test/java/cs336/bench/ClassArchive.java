@@ -81,6 +81,7 @@ public final class ClassArchive implements LauncherSessionListener {
     private static void java(String classPath, String... arguments) throws IOException, InterruptedException {
         var command = new ArrayList<String>();
         command.add(ChildJvm.javaExecutable());
+        command.add("-XX:TieredStopAtLevel=1"); // C2 would take as long as the rest
         command.addAll(List.of(arguments));
         var builder = new ProcessBuilder(command)
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
