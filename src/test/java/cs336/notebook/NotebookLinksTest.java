@@ -1,6 +1,7 @@
 package cs336.notebook;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -55,5 +56,15 @@ class NotebookLinksTest {
     void linksBetweenNotebooksLeadToTheirHeadings() throws IOException {
         assertEquals(List.of(), problemsIn(Path.of("notebooks")));
         assertEquals(List.of(), problemsIn(Path.of(Exercises.FOLDER)));
+    }
+
+    /** The links of the writeup's chapters lead to each other only after it is built. */
+    @Test
+    void noCellLinksToTheSourceOfTheWriteup() throws IOException {
+        for (Path file : Notebook.in(Path.of("notebooks"))) {
+            for (Notebook.Cell cell : Notebook.read(file).cells()) {
+                assertFalse(cell.source().contains("](../writeup/"), file + ": " + cell.source());
+            }
+        }
     }
 }
