@@ -51,6 +51,7 @@ public final class AllReduceBenchmark {
      *
      * @param bytes size of the tensor on each rank, a multiple of 4
      * @throws IllegalStateException if a sum is wrong
+     * @throws IllegalArgumentException if {@code bytes} is not a positive multiple of 4
      */
     public AllReduceTimes run(long bytes) {
         if (bytes < 4 || bytes % 4 != 0) {

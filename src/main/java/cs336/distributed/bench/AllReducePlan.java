@@ -46,6 +46,8 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
     /**
      * Returns a plan that stores nothing: 5 untimed and 20 timed steps of each size, or fewer if they exceed one
      * second.
+     *
+     * @param bytes sizes of the tensor on each rank, multiples of 4
      */
     public static AllReducePlan of(Long... bytes) {
         return new AllReducePlan(List.of(bytes), 5, 20, 1, 0, null);

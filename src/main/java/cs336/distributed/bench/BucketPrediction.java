@@ -34,7 +34,7 @@ import tech.tablesaw.api.Table;
  * distributed over the matrices in proportion to their sizes ({@link StepModel}).
  *
  * @param processes number of GPUs
- * @param bucketMb maximum size of a bucket in MB
+ * @param bucketMb maximum size of a bucket in MB (10⁶ bytes)
  * @param buckets number of buckets
  * @param lastMb size of the last bucket in MB
  * @param predicted prediction in ms, with the times of separate all-reduces
@@ -67,6 +67,7 @@ public record BucketPrediction(
      * Returns predictions for all measured bucket sizes of the xl model with sequences of 512 tokens.
      *
      * @param numbers measurements of a machine: data-parallel steps, recorded steps and all-reduces
+     * @param processes number of GPUs
      */
     public static List<BucketPrediction> of(MeasurementQuery numbers, int processes) {
         Seconds backward = backward(numbers, processes);
@@ -118,8 +119,8 @@ public record BucketPrediction(
     }
 
     /**
-     * Returns the model of equal buckets whose call overhead is the time by which a bucket lengthens the measured
-     * backward pass.
+     * Returns the model of equal buckets whose call overhead is the time by which each additional bucket lengthens the
+     * measured backward pass.
      *
      * @param numbers measurements of a machine: data-parallel steps on two GPUs and all-reduces
      */

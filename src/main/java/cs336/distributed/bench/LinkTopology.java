@@ -108,7 +108,10 @@ public record LinkTopology(List<List<String>> links, double linkBandwidth) {
         }
     }
 
-    /** Returns the number of NVLinks between two GPUs; 0 if they communicate through PCIe. */
+    /**
+     * Returns the number of NVLinks between two GPUs, given by their indices from 0; 0 if they communicate through
+     * PCIe.
+     */
     public int nvLinks(int from, int to) {
         Matcher nvlinks = NVLINKS.matcher(links.get(from).get(to));
         return nvlinks.matches() ? Integer.parseInt(nvlinks.group(1)) : 0;

@@ -39,7 +39,11 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         return measurements.path();
     }
 
-    /** Returns whether the case must be measured. */
+    /**
+     * Returns whether the case must be measured.
+     *
+     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
+     */
     public boolean lacks(Case c) throws IOException {
         measurements.requireSameColumns(c);
         return again || !measurements.holds(c);

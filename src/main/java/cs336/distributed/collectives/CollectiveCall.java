@@ -12,7 +12,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * @param operation name with its reduction or root, for example {@code all-reduce (sum)}
  * @param dtype the dtype of the tensors
- * @param shape the shape of one rank's input; in a reduce-scatter, of one rank's output
+ * @param shape the shape of one rank's input; in a reduce-scatter, of one rank's output; for several tensors, their
+ *     total number of elements
  */
 public record CollectiveCall(String operation, DType dtype, List<Long> shape) {
     static CollectiveCall of(String operation, Tensor tensor) {

@@ -37,8 +37,9 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Tensors are contiguous, and have the same dtype and shape on all ranks. With NCCL they are on this rank's GPU,
  * with Gloo on the CPU or on this rank's device. Results are written in place, and autograd does not record them. With
  * Gloo a call blocks until the result has arrived. With NCCL it returns when the collective is queued on the current
- * stream. The {@code …Async} methods return at once; their collective overlaps with computation until
- * {@link PendingCollective#await()}.
+ * stream. The {@code …Async} methods do not wait for the result: their collective overlaps with computation until
+ * {@link PendingCollective#await()}. The first time that a call follows a certain other call, it waits until all ranks
+ * have called it; see {@link CollectiveLog}.
  *
  * <p>Every collective throws an {@link IllegalArgumentException} if its tensors are invalid, before anything is sent,
  * and a {@link CollectiveFailure} if it fails. With Gloo a timeout is such a failure, too. With NCCL a started
@@ -54,7 +55,7 @@ import org.bytedeco.pytorch.global.torch;
  * @see #join(World, CollectiveBackend, Duration)
  */
 public final class ProcessGroup implements AutoCloseable {
-    /** The start of {@link #location} if this rank waits for others. */
+    /** The first words that describe what a rank does while it waits in a collective; see {@link #watch}. */
     public static final String BLOCKED = "is blocked in ";
 
     /** The maximum total size of gathered values in bytes; a Java array holds less than 2³¹. */
@@ -121,7 +122,11 @@ public final class ProcessGroup implements AutoCloseable {
         return join(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout);
     }
 
-    /** Joins the group with a chosen kind of device. With Gloo and CUDA, the ranks of a machine may share its GPUs. */
+    /**
+     * Joins the group with a chosen kind of device. With Gloo and CUDA, the ranks of a machine may share its GPUs.
+     *
+     * @throws IllegalArgumentException also if the backend is NCCL and the kind is the CPU
+     */
     public static ProcessGroup join(World world, CollectiveBackend backend, DeviceKind kind, Duration timeout) {
         Device device = device(world, backend, kind);
         return join(Rendezvous.atMaster(world, timeout), backend, device);
@@ -205,8 +210,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Arranges the ranks as a mesh of replicas × shards, which this group closes. All ranks call it. Later calls return
-     * the same subgroups.
+     * Arranges the ranks as a mesh of replicas × shards, whose subgroups this group closes. All ranks call it. Later
+     * calls return the same subgroups.
      *
      * @param replicas a divisor of the number of ranks, equal on all of them
      * @throws IllegalArgumentException if it is not a divisor; on every rank, if ranks differ in it and none has 1
@@ -290,7 +295,11 @@ public final class ProcessGroup implements AutoCloseable {
                 reduction.divides(backend) && !divideFirst ? tensor : null);
     }
 
-    /** Replaces the tensor on every rank by the root's tensor. */
+    /**
+     * Replaces the tensor on every rank by the root's tensor.
+     *
+     * @param root the rank in this group whose tensor is sent
+     */
     public void broadcast(Tensor tensor, int root) {
         broadcast(tensor, root, false).await();
     }
@@ -458,6 +467,8 @@ public final class ProcessGroup implements AutoCloseable {
      * Returns the values of all ranks on the root, in the order of ranks, and an empty list on the other ranks.
      *
      * @param value an object that {@link Serialization} can send; may be null
+     * @param root the rank in this group that receives the values
+     * @throws IllegalArgumentException as {@link #allGather(Serializable)}; also if the root is not a rank of the group
      * @throws CollectiveFailure also if ranks have called different collectives before
      */
     public <T extends Serializable> List<T> gather(T value, int root) {

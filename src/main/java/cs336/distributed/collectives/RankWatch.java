@@ -86,6 +86,7 @@ public final class RankWatch implements AutoCloseable {
      * Reports a failure of this rank and waits, for at most a few seconds, until the first failure of the run is known.
      * Afterwards this rank has no heartbeat and should end.
      *
+     * @param reason the reason of the failure; only its first line is published
      * @param amongRanks whether another rank may be the cause
      * @return the first failure, which may be this one
      */

@@ -220,7 +220,7 @@ public final class Rendezvous implements AutoCloseable {
         return timeout;
     }
 
-    /** Returns the time of {@link System#nanoTime} at which the timeout ends that begins now. */
+    /** Returns the value of {@link System#nanoTime} at which a timeout that begins now ends. */
     long deadline() {
         return System.nanoTime() + timeout.toNanos();
     }
@@ -345,8 +345,8 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     /**
-     * Returns which members have failed otherwise than this rank, which could not connect to the group, for the end of
-     * an error message. Waits at most two seconds, because those that could not connect either fail at the same time.
+     * Returns the end of an error message of a rank that could not connect to the group: the members that have not
+     * reported the same failure. Waits at most two seconds, because ranks that cannot connect fail at the same time.
      */
     String silentMembers() {
         try {

@@ -20,7 +20,8 @@ public final class Serialization {
      * Serializes a value.
      *
      * @param value may be null
-     * @throws IllegalArgumentException if an object in the value is of another kind
+     * @throws IllegalArgumentException if an object in the value is of another kind, more than 100 objects are nested
+     *     in each other, or a sorted collection has a comparator
      */
     public static byte[] bytes(Serializable value) {
         return ValueEncoder.bytes(value);

@@ -19,7 +19,7 @@ import java.util.regex.Pattern;
  * @param masterPort TCP port at which rank 0 hosts the store for the rendezvous
  */
 public record World(int rank, int size, int localRank, int localSize, int nodes, String masterAddress, int masterPort) {
-    /** Variable with the number of restarts. */
+    /** Environment variable with the number of restarts. */
     public static final String RESTARTS = "TORCHELASTIC_RESTART_COUNT";
 
     private static final int LARGEST_PORT = 65_535;
@@ -57,8 +57,8 @@ public record World(int rank, int size, int localRank, int localSize, int nodes,
      * MASTER_ADDR and MASTER_PORT are set. SLURM_NTASKS_PER_NODE is read only if SLURM_STEP_TASKS_PER_NODE is missing:
      * it holds the requested number, even on a node with fewer tasks.
      *
-     * <p>If GROUP_WORLD_SIZE or SLURM_STEP_TASKS_PER_NODE is missing, the number of nodes is that of nodes with as many
-     * ranks as this one.
+     * <p>If GROUP_WORLD_SIZE or SLURM_STEP_TASKS_PER_NODE is missing, every node is assumed to have as many ranks as
+     * this one. A missing LOCAL_WORLD_SIZE counts as WORLD_SIZE.
      *
      * @throws IllegalArgumentException if a variable is missing, not a number, or out of range; the message names it
      */

@@ -87,8 +87,8 @@ public class LaunchOptions {
      *
      * @param processes number of ranks to start
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if the device has another name, NCCL has no GPU, or nodes are emulated without
-     *     NCCL
+     * @throws IllegalArgumentException if the device has another name, this machine has fewer GPUs than NCCL ranks to
+     *     start, or nodes are emulated without NCCL
      */
     public Launcher launcher(int processes, CollectiveBackend backend, String device) {
         if (emulatesNodes() && backend != CollectiveBackend.NCCL) {

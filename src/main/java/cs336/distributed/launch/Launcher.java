@@ -124,6 +124,8 @@ public final class Launcher {
      * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. A rank may compute for longer
      * while no other rank waits for it; only a process without a heartbeat, which does not depend on the computation,
      * is ended after this time. The timeout starts when all ranks have loaded their native libraries.
+     *
+     * @throws IllegalArgumentException if it is below 1 ms
      */
     public Launcher timeout(Duration longest) {
         Objects.requireNonNull(longest, "longest must not be null");
@@ -136,6 +138,8 @@ public final class Launcher {
      * takes seconds, but on first use one rank unpacks gigabytes while the others wait. Output of a rank does not
      * extend this time. Ranks that {@link #joining join} load their libraries before the rendezvous, which has the
      * {@link #timeout}.
+     *
+     * @throws IllegalArgumentException if it is below 1 ms
      */
     public Launcher loadingTimeout(Duration longest) {
         Objects.requireNonNull(longest, "longest must not be null");
@@ -195,6 +199,7 @@ public final class Launcher {
      * @return the value of each rank, in the order of ranks
      * @throws RankFailure if a rank failed and no restart is left; no rank keeps running
      * @throws IllegalArgumentException if the program or the argument cannot be sent to another process
+     * @throws UncheckedIOException if the process of a rank cannot be started
      */
     public <A extends Serializable, R extends Serializable> List<R> run(
             Class<? extends RankProgram<A, R>> program, A argument) throws InterruptedException {

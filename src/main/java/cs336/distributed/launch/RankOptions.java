@@ -49,7 +49,8 @@ public final class RankOptions extends LaunchOptions {
      * Returns a launcher for a program that distinguishes nodes itself, so that nodes may be emulated with Gloo, too.
      *
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if the device has another name
+     * @throws IllegalArgumentException if the device has another name, or this machine has fewer GPUs than NCCL ranks
+     *     to start
      */
     public Launcher launcherOfNodes(String device) {
         Launcher launcher = launcherOfNodes(processes, backend(), device);
@@ -61,7 +62,7 @@ public final class RankOptions extends LaunchOptions {
      * Returns a launcher that starts ranks, or joins those of srun or torchrun.
      *
      * @param device {@code best}, {@code cpu} or {@code cuda}
-     * @throws IllegalArgumentException if the device has another name
+     * @throws IllegalArgumentException as {@link LaunchOptions#launcher}
      */
     public Launcher launcher(String device) {
         Launcher launcher = launcher(processes, backend(), device);

@@ -50,11 +50,12 @@ public final class RankThreads {
 
     /**
      * Runs the code on all ranks. If one fails, the others are interrupted; those that wait for a collective end at its
-     * timeout.
+     * timeout of 20 s.
      *
      * @param ranks number of ranks, from 1 to 16
      * @return the value of each rank, in the order of ranks
      * @throws IllegalStateException if a rank failed; its cause is the exception of the rank that failed first
+     * @throws IllegalArgumentException if the number of ranks is out of range
      */
     public static <T> List<T> run(int ranks, RankCode<T> code) throws InterruptedException {
         if (ranks < 1 || ranks > MOST_RANKS) {

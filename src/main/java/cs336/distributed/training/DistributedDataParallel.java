@@ -158,7 +158,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;
     }
 
-    /** Runs the forward pass of the module. */
+    /** Runs the forward pass of the module, whose class defines the shapes of input and output. */
     public Tensor forward(Tensor input) {
         return module.forward(input);
     }

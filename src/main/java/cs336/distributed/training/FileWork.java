@@ -21,6 +21,7 @@ public final class FileWork {
      *
      * @throws IOException on every rank, if the action throws one on any
      * @throws IllegalArgumentException on every rank, if the action throws one on any
+     * @throws IllegalStateException on every rank, if the action throws another {@link RuntimeException} on any
      */
     public static void onAllRanks(ProcessGroup group, WholeFile.FileAction action) throws IOException {
         for (List<String> failure : group.allGather(failure(action))) {
@@ -35,6 +36,7 @@ public final class FileWork {
      *
      * @throws IOException on every rank, if the action throws one
      * @throws IllegalArgumentException on every rank, if the action throws one
+     * @throws IllegalStateException on every rank, if the action throws another {@link RuntimeException}
      */
     public static void onRankZero(ProcessGroup group, WholeFile.FileAction action) throws IOException {
         var work = new FutureTask<>(() -> failure(action));

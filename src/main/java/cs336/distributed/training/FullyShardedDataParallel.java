@@ -193,7 +193,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         }
     }
 
-    /** Runs the forward pass of the module. A floating-point input is cast to the compute dtype. */
+    /**
+     * Runs the forward pass of the module, whose class defines the shapes of input and output. A floating-point input
+     * is cast to the compute dtype.
+     */
     public Tensor forward(Tensor input) {
         DType compute = settings.computeDtype();
         if (compute == null || !input.is_floating_point()) {
@@ -310,6 +313,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * @param optimizer an optimizer of {@link #namedParameters}
      * @param metadata texts to store in the file; the key {@code optimizer} is reserved
      * @throws IOException on every rank, if the file cannot be written
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved key
      */
     public void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         requireOpen("save()");
@@ -325,6 +329,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * @param optimizer an optimizer of {@link #namedParameters}
      * @param metadata texts to store; the keys {@code optimizer}, {@code ranks} and {@code save} are reserved
      * @throws IOException on every rank, if a file cannot be written
+     * @throws IllegalArgumentException if {@code metadata} contains a reserved key
      */
     public void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         requireOpen("saveShards()");
@@ -338,8 +343,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * @param optimizer an optimizer of {@link #namedParameters}
      * @return the stored texts
      * @throws IOException on every rank, if a file cannot be read
-     * @throws IllegalArgumentException on every rank, if names, shapes or dtypes differ, or the state is that of
-     *     another kind of optimizer; then nothing changes
+     * @throws IllegalArgumentException on every rank, if names, shapes or dtypes differ, the state is that of another
+     *     kind of optimizer, or the files of a folder are of different saves; then nothing changes
      */
     public Map<String, String> load(Path source, Optimizer optimizer) throws IOException {
         requireOpen("load()");

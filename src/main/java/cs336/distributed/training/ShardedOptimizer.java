@@ -390,6 +390,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * Sets the learning rate of one parameter group.
      *
      * @param index index of the group, from 0, in the order in which they were added
+     * @throws IndexOutOfBoundsException if there is no such group
      */
     public void setLearningRate(int index, double learningRate) {
         shardedGroups
@@ -445,6 +446,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * @param parameters the parameters of the whole model by name
      * @param metadata texts to store in the file; the key {@code optimizer} is reserved
      * @throws IOException on every rank, if the file cannot be written
+     * @throws IllegalArgumentException on every rank, if {@code metadata} contains the reserved key
      */
     public void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata) throws IOException {
         requireOpen("save()");

@@ -42,7 +42,7 @@ public sealed interface Sharding {
         return new Broadcast();
     }
 
-    /** Returns an {@link AllGather} sharding with buckets of at most {@code bucketMb} MB. */
+    /** Returns an {@link AllGather} sharding with buckets of at most {@code bucketMb} MB (10⁶ bytes). */
     static Sharding allGather(double bucketMb) {
         return new AllGather(bucketMb);
     }

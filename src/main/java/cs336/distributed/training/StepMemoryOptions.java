@@ -39,7 +39,7 @@ public final class StepMemoryOptions {
         ArgumentCheck.atLeast("--loss-rows", 0, lossRows);
     }
 
-    /** Returns the maximum size of a bucket in MB. */
+    /** Returns the maximum size of a bucket in MB (10⁶ bytes). */
     public double bucketMb() {
         return bucketMb;
     }

@@ -42,8 +42,9 @@ public sealed interface Strategy extends Serializable {
     /**
      * Parses {@code naive}, {@code flat}, {@code overlapped} or {@code bucketed}.
      *
-     * @param megabytes maximum size of a bucket, for {@code bucketed}
-     * @throws IllegalArgumentException if the mode is unknown
+     * @param megabytes maximum size of a bucket in MB (10⁶ bytes), for {@code bucketed}
+     * @throws IllegalArgumentException if the mode is unknown, or {@link #requireBucketSize} refuses the size of
+     *     {@code bucketed}
      */
     static Strategy parse(String mode, double megabytes) {
         Objects.requireNonNull(mode, "mode must not be null");
