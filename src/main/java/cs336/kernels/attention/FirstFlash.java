@@ -60,7 +60,11 @@ public record FirstFlash() implements FlashVariant {
             return function;
         }
 
-        /** Returns the macros that the kernel is compiled with. */
+        /**
+         * Returns the macros that the kernel is compiled with.
+         *
+         * @param width head dimension d
+         */
         public Map<String, Object> defines(DType type, int width) {
             return Map.of(
                     name(),
@@ -78,6 +82,8 @@ public record FirstFlash() implements FlashVariant {
         /**
          * Returns the dynamic shared memory of a block, in bytes. Rows are padded to a multiple of 32 elements, and
          * those of streamed tiles by one more.
+         *
+         * @param width head dimension d
          */
         public int sharedBytes(int width) {
             int stride = IntegerMath.roundUp(width, LANES);

@@ -21,6 +21,8 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
      * Selects the fastest variant for these queries: the first of {@link HopperFlash}, {@link MmaFlash} and
      * {@link TiledFlash} that supports their device, dtype and head dimension. MmaFlash multiplies fp32 inputs as one
      * TF32 multiplication if TF32 is {@linkplain Torch#allowsTf32 allowed}, otherwise as three.
+     *
+     * @param q queries [B, T, d] or [B, H, T, d]
      */
     static FlashVariant of(Tensor q) {
         Tensors.requireDefined("q", q);
@@ -30,6 +32,7 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
     /**
      * Selects the fastest variant for these queries, or the fastest one that is bitwise reproducible.
      *
+     * @param q queries [B, T, d] or [B, H, T, d]
      * @param deterministic whether dQ must be bitwise reproducible; all other results always are
      */
     static FlashVariant of(Tensor q, boolean deterministic) {
@@ -57,6 +60,7 @@ public sealed interface FlashVariant permits TiledFlash, FirstFlash, MmaFlash, H
      * @param q queries [B, T, d] or [B, H, T, d]
      * @param k keys [B, S, d] or [B, H, S, d]
      * @param v values, of the keys' shape
+     * @param causal whether query i attends to keys 0 … i only
      * @return tensors in the caller's memory scope
      */
     AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal);

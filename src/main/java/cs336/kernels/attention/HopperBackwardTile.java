@@ -47,7 +47,10 @@ public record HopperBackwardTile(int width, int split) {
      *
      * @param d head dimension, at most 128
      * @param heads heads of the whole batch
+     * @param queries queries per head
+     * @param keys keys per head
      * @param multiprocessors multiprocessors of the GPU
+     * @throws IllegalArgumentException if d is above 128
      */
     public static HopperBackwardTile of(
             long d, long heads, long queries, long keys, boolean causal, int multiprocessors) {

@@ -22,7 +22,11 @@ public record HopperFlash(boolean deterministic) implements FlashVariant {
     private static final Set<DType> HALVES = EnumSet.of(DType.BFLOAT16, DType.FLOAT16);
     private static final int COLUMNS_OF_16_BYTES = 8; // TMA's alignment
 
-    /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
+    /**
+     * Returns whether this variant supports the device, dtype and head dimension of these queries.
+     *
+     * @param q queries [B, T, d] or [B, H, T, d]
+     */
     public static boolean supports(Tensor q) {
         Tensors.requireDefined("q", q);
         return q.is_cuda() && Gpu.of(q).runsHopperKernels() && HALVES.contains(DType.of(q)) && fits(q.size(-1));

@@ -14,7 +14,8 @@ import java.util.stream.Stream;
  * {@link #of} selects the tile with the shortest estimated kernel time among those that fit into registers and shared
  * memory. Large tiles read keys less often and are fastest once there are enough of them. If there are few tiles, small
  * ones with split keys keep all multiprocessors occupied, and clusters do so if there are very few. The estimate uses
- * times fitted to those that {@code HopperForwardTileSearch}, among the tests, measured on an H200.
+ * times fitted to those that {@code HopperForwardTileSearch}, among the tests, measured on an H200. Some of the times
+ * for 80 columns are estimates.
  *
  * @param dimension columns of the kernel: 16, 32, 64, 80 or 128
  * @param consumers warpgroups that compute
@@ -107,7 +108,10 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
      *
      * @param d head dimension, at most 128
      * @param heads heads of the whole batch
+     * @param queries queries per head
+     * @param keys keys per head
      * @param multiprocessors multiprocessors of the GPU
+     * @throws IllegalArgumentException if d is above 128
      */
     public static HopperForwardTile of(int d, int heads, int queries, int keys, boolean causal, int multiprocessors) {
         TimedForwardTile best = null;
@@ -180,7 +184,7 @@ public record HopperForwardTile(int dimension, int consumers, boolean splitKeys,
     }
 
     /**
-     * A tile and its measured times.
+     * A tile and its times, most of which were measured.
      *
      * @param fixed µs before and after a tile's blocks of keys
      * @param perBlock µs per block of keys, divided by the number of warpgroups that split the keys

@@ -30,8 +30,8 @@ import org.bytedeco.pytorch.global.torch;
  * <p>Inputs are copied first if their rows are not 16-byte aligned, or if d is not 16, 32, 64, 80 or 128; the copy is
  * padded with zeros to the next of these widths.
  *
- * @param fp32 emulation of multiplications of fp32 inputs; 16-bit inputs are multiplied directly. With three products,
- *     only keys, values and gradients of the output that are infinite or above 3.4e38 give NaN
+ * @param fp32 emulation of multiplications of fp32 inputs; 16-bit inputs are multiplied directly. With three
+ *     multiplications, only keys, values and gradients of the output that are infinite or above 3.4e38 give NaN
  */
 public record MmaFlash(Fp32Emulation fp32) implements FlashVariant {
     private static final int MOST_BATCHES = 65_535; // blocks of a grid in y
@@ -65,7 +65,11 @@ public record MmaFlash(Fp32Emulation fp32) implements FlashVariant {
         }
     }
 
-    /** Returns whether this variant supports the device, dtype and head dimension of these queries. */
+    /**
+     * Returns whether this variant supports the device, dtype and head dimension of these queries.
+     *
+     * @param q queries [B, T, d] or [B, H, T, d]
+     */
     public static boolean supports(Tensor q) {
         Tensors.requireDefined("q", q);
         return q.is_cuda()

@@ -132,7 +132,10 @@ public final class MmaTileTable {
     /**
      * Selects the tile for a number of rows.
      *
+     * @param products 3 for fp32 as sums of two TF32 numbers, otherwise 1
+     * @param width elements in a row: 16, 32, 64, 80 or 128
      * @param rows rows that blocks own, of all heads: queries, or keys for {@link MmaKernel#KEYS}
+     * @param multiprocessors multiprocessors of the GPU
      */
     public static MmaTile of(
             MmaKernel kernel,

@@ -98,6 +98,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
      * Returns whether the kernel supports an operand or a result with these sizes and strides.
      *
      * @param shape rows and columns
+     * @param strides distances between rows and between columns, in elements
      * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
      */
     public static boolean supports(long[] shape, long[] strides, long offset) {
@@ -108,6 +109,12 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
      * Returns whether the kernel supports these layouts together and is predicted to be faster than cuBLAS. With
      * {@link Fp32Emulation#TF32} one operand must not be contiguous along the sum; if both are, there is
      * {@link Tf32Gemm}.
+     *
+     * @param shapeOfA [M, K]
+     * @param stridesOfA strides of A, in elements
+     * @param shapeOfB [K, N]
+     * @param stridesOfB strides of B, in elements
+     * @param multiprocessors multiprocessors of the GPU
      */
     public boolean isFaster(
             long[] shapeOfA, long[] stridesOfA, long[] shapeOfB, long[] stridesOfB, int multiprocessors) {
@@ -180,7 +187,7 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
         return (BLOCK_ROWS + parts() * tileColumns) * STAGE_DEPTH * Float.BYTES;
     }
 
-    /** Returns the dynamic shared memory of a block. */
+    /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes(int tileColumns) {
         return GemmOperands.sharedBytes(operandBytes(tileColumns));
     }

@@ -25,6 +25,7 @@ final class GemmOperands {
      * begin and end at multiples of 16 bytes.
      *
      * @param shape rows and columns
+     * @param strides distances between rows and between columns, in elements
      * @param offset position of the first element after an address that is a multiple of 16 bytes, in elements
      */
     static boolean areLinesAligned(DType type, long[] shape, long[] strides, long offset) {
@@ -48,7 +49,7 @@ final class GemmOperands {
         return Math.min(MOST_STAGES, (Gpu.HOPPER_SHARED_BYTES - SWIZZLE_ALIGNMENT) / (operandBytes + BARRIER_BYTES));
     }
 
-    /** Returns the dynamic shared memory of a block with these stages. */
+    /** Returns the dynamic shared memory of a block with these stages, in bytes. */
     static int sharedBytes(int operandBytes) {
         return SWIZZLE_ALIGNMENT + stages(operandBytes) * (operandBytes + BARRIER_BYTES);
     }

@@ -83,13 +83,21 @@ public record MixedGemm() implements JavaOperator {
     /**
      * Returns whether the kernel supports X or the result: 16 bits per element, and contiguous rows that are aligned to
      * 16 bytes.
+     *
+     * @param shape rows and columns
+     * @param strides in elements, like the offset; see {@link Fp32Gemm#supports}
      */
     public static boolean supports(DType type, long[] shape, long[] strides, long offset) {
         return (type == DType.BFLOAT16 || type == DType.FLOAT16)
                 && GemmOperands.areRowsAligned(type, shape, strides, offset);
     }
 
-    /** Returns whether the kernel supports a weight: fp32, and a multiple of 8 contiguous rows, aligned to 16 bytes. */
+    /**
+     * Returns whether the kernel supports a weight: fp32, and a multiple of 8 contiguous rows, aligned to 16 bytes.
+     *
+     * @param shape rows and columns
+     * @param strides in elements, like the offset; see {@link Fp32Gemm#supports}
+     */
     public static boolean supportsWeight(DType type, long[] shape, long[] strides, long offset) {
         return type == DType.FLOAT32
                 && GemmOperands.areRowsAligned(type, shape, strides, offset)

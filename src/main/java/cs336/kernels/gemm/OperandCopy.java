@@ -73,7 +73,7 @@ public final class OperandCopy {
                 sharedBytes(isTransposed));
     }
 
-    /** Returns the dynamic shared memory of a block. */
+    /** Returns the dynamic shared memory of a block, in bytes. */
     public static int sharedBytes(boolean isTransposed) {
         return isTransposed ? SIDE * (SIDE + 1) * Float.BYTES : 0;
     }

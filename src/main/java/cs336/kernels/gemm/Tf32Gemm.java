@@ -136,12 +136,17 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
         return (BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES;
     }
 
-    /** Returns the dynamic shared memory of a block. */
+    /** Returns the dynamic shared memory of a block, in bytes. */
     public static int sharedBytes(int tileColumns) {
         return GemmOperands.sharedBytes(operandBytes(tileColumns));
     }
 
-    /** Returns whether the kernel supports a matrix: fp32, and contiguous rows that are aligned to 16 bytes. */
+    /**
+     * Returns whether the kernel supports a matrix: fp32, and contiguous rows that are aligned to 16 bytes.
+     *
+     * @param shape rows and columns
+     * @param strides in elements, like the offset; see {@link Fp32Gemm#supports}
+     */
     public static boolean supports(DType type, long[] shape, long[] strides, long offset) {
         return type == DType.FLOAT32 && GemmOperands.areRowsAligned(type, shape, strides, offset);
     }

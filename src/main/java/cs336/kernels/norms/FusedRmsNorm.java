@@ -12,9 +12,11 @@ import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * RMSNorm as one fused kernel for the forward pass and one for the backward pass, which read and write every tensor
- * once. A small second kernel of the backward pass sums the blocks' partial gradients of the weight in a fixed order.
- * The formulas are those of {@link RmsNormFunction}, which runs instead of the kernels
+ * RMSNorm as one fused kernel for the forward pass and one for the backward pass, which write every tensor once. They
+ * also read it once, unless a row does not fit into registers or, in the forward pass, x has more than
+ * {@link Gpu#STREAM_BYTES} bytes: then they may load a row twice. A small second kernel of the backward pass sums the
+ * blocks' partial gradients of the weight in a fixed order. The formulas are those of {@link RmsNormFunction}, which
+ * runs instead of the kernels
  *
  * <ul>
  *   <li>if x is not on a CUDA device of sm_80 or newer,
@@ -38,14 +40,14 @@ public final class FusedRmsNorm extends AutogradFunction {
      * @param weight [H], of x's dtype or fp32
      * @param eps added to the mean square, at least 0
      * @return tensor with x's shape and dtype, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not match, or eps is negative or not finite
      */
     public static Tensor apply(Tensor x, Tensor weight, double eps) {
         RmsNormFunction.require(x, weight, eps);
         return new FusedRmsNorm(eps).apply(x, weight)[0];
     }
 
-    /** Returns the route that a call with this x takes. */
+    /** Returns the route that a call with x […, H] takes. */
     public static Route route(Tensor x) {
         Tensors.requireDefined("x", x);
         boolean hasKernel = x.is_cuda()

@@ -37,7 +37,7 @@ public final class RmsNormFunction extends AutogradFunction {
      * @param weight [H], of x's dtype or fp32
      * @param eps added to the mean square, at least 0
      * @return tensor with x's shape and dtype, in the caller's memory scope
-     * @throws IllegalArgumentException if shapes, dtypes or devices do not match
+     * @throws IllegalArgumentException if shapes, dtypes or devices do not match, or eps is negative or not finite
      */
     public static Tensor apply(Tensor x, Tensor weight, double eps) {
         require(x, weight, eps);

@@ -9,11 +9,11 @@ import org.bytedeco.pytorch.Tensor;
 
 /** The weighted sums of rows that {@code cs336 weighted-sum} compares. */
 enum WeightedSumImplementation implements RowImplementation {
-    /** A product and a sum, differentiated by PyTorch. */
+    /** An elementwise multiplication and a sum, differentiated by PyTorch. */
     PLAIN("plain", Fuser.NONE, in -> in[0].mul(in[1]).sum(-1)),
     /** {@link WeightedSum}: the kernels of this project. */
     FUSED("fused", Fuser.NONE, in -> WeightedSum.apply(in[0], in[1])),
-    /** The product and the sum in kernels that the compiler of this project generates. */
+    /** The same operators in kernels that the compiler of this project generates. */
     COMPILED("compiled", "compiled", in -> in[0].mul(in[1]).sum(-1));
 
     private final String label;

@@ -25,8 +25,9 @@ public record Cubin(byte[] image, String log) {
     private static final Pattern WGMMA_WARNING = Pattern.compile("(?m)^.*\\(C75\\d\\d\\).*$");
 
     /**
-     * Returns ptxas's messages C7500 to C7599: it could not keep wgmma instructions asynchronous. The kernel still
-     * computes correct results, but more slowly, which tests of the results cannot detect.
+     * Returns ptxas's messages C7500 to C7599: it could not keep wgmma instructions asynchronous, or ignored
+     * setmaxnreg. The kernel still computes correct results, but may be slower, which tests of the results cannot
+     * detect.
      */
     public List<String> performanceMessages() {
         return WGMMA_WARNING

@@ -17,8 +17,8 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * compared with a launch.
  *
  * @param multiprocessors number of streaming multiprocessors
- * @param l2Bytes size of the L2 cache
- * @param blockSharedBytes largest shared memory that a block can opt in to, static and dynamic together
+ * @param l2Bytes size of the L2 cache, in bytes
+ * @param blockSharedBytes largest shared memory that a block can opt in to, static and dynamic together, in bytes
  * @param fp32 options of an fp32 tensor on this device
  */
 public record Gpu(
@@ -28,7 +28,7 @@ public record Gpu(
         int l2Bytes,
         int blockSharedBytes,
         TensorOptions fp32) {
-    /** The largest dynamic shared memory of a block on Hopper GPUs. */
+    /** The largest dynamic shared memory of a block on Hopper GPUs, in bytes. */
     public static final int HOPPER_SHARED_BYTES = 227 * 1024;
 
     /** Bytes of input from which on kernels assume that the L2 cache holds only a part of it; an H200 has 60 MB. */

@@ -63,7 +63,7 @@ public final class Kernel {
     /**
      * Returns the number of blocks that a multiprocessor of this GPU holds at a time, according to the driver.
      *
-     * @param sharedBytes dynamic shared memory per block
+     * @param sharedBytes dynamic shared memory per block, in bytes
      */
     public synchronized int residentBlocks(BlockDim block, int sharedBytes) {
         int[] blocks = new int[1];
@@ -79,7 +79,7 @@ public final class Kernel {
     /**
      * Launches the kernel asynchronously on PyTorch's current stream of this GPU.
      *
-     * @param sharedBytes dynamic shared memory per block
+     * @param sharedBytes dynamic shared memory per block, in bytes
      * @param arguments arguments in the order of the kernel's parameters: {@link Tensor} (passed as the pointer to its
      *     first element), {@code Integer}, {@code Long}, {@code Float} or {@link TensorMap}. Shapes, strides and dtypes
      *     of tensors are not checked

@@ -37,7 +37,10 @@ public final class KernelCompiler {
         this.folder = folder;
     }
 
-    /** Returns the compiler of this process, which caches in the user's folder {@code ~/.cache/cs336/kernels}. */
+    /**
+     * Returns the compiler of this process, which caches in the user's cache folder, by default
+     * {@code ~/.cache/cs336/kernels}.
+     */
     public static KernelCompiler shared() {
         return SHARED;
     }

@@ -46,7 +46,11 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
         }
     }
 
-    /** Returns the shared memory per multiprocessor, in bytes. */
+    /**
+     * Returns the shared memory per multiprocessor, in bytes.
+     *
+     * @throws IllegalArgumentException if the architecture is below sm_80
+     */
     public static int sharedBytes(GpuArchitecture architecture) {
         Objects.requireNonNull(architecture, "architecture must not be null");
         return MultiprocessorLimits.of(architecture).sharedKib * 1024;

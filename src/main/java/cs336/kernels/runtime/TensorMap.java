@@ -113,7 +113,8 @@ public final class TensorMap {
 
     /**
      * Returns whether TMA can access a tensor: it has a dimension and is not empty, the last dimension is contiguous,
-     * and the address and all other strides are positive multiples of 16 bytes.
+     * and the address and all other strides are positive multiples of 16 bytes. Dimensions of size 1 may have any
+     * stride.
      */
     public static boolean fits(Tensor tensor) {
         Tensors.requireDefined("tensor", tensor);
