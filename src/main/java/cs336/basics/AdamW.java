@@ -164,7 +164,11 @@ public final class AdamW implements Optimizer {
         return groups.get(0).settings.learningRate();
     }
 
-    /** Sets the learning rate of every parameter group. */
+    /**
+     * Sets the learning rate of every parameter group.
+     *
+     * @throws IllegalArgumentException if it is negative, not finite, or at least 1/λ in a group; then nothing changes
+     */
     @Override
     public void setLearningRate(double learningRate) {
         List<AdamWSettings> changed = groups.stream() // all are valid before one changes
@@ -184,8 +188,9 @@ public final class AdamW implements Optimizer {
      * Updates the parameters like {@link #step()}, with every gradient multiplied by a factor. The stored gradients do
      * not change.
      *
-     * @param gradientFactor a 0-dimensional floating-point tensor on the device of the parameters; null for 1
-     * @throws IllegalArgumentException if it has another shape or dtype, or is closed
+     * @param gradientFactor a 0-dimensional fp32 tensor on the device of the parameters, or fp64 if all parameters are
+     *     fp64; null for 1. Device and choice of dtype are not checked
+     * @throws IllegalArgumentException if it is closed, not floating-point or not 0-dimensional
      */
     public void step(Tensor gradientFactor) {
         TrainedParameters.requireOpen(closed);

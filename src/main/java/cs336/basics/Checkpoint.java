@@ -31,6 +31,8 @@ public final class Checkpoint {
      *
      * @param metadata text entries of the file, such as the training step; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, or the name of a parameter
+     *     begins with {@code optimizer.}
      */
     public static void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata)
             throws IOException {
@@ -45,6 +47,8 @@ public final class Checkpoint {
      *
      * @param metadata text entries of the file; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, or the name of a parameter
+     *     begins with {@code optimizer.}
      */
     public static void save(
             Path file, Map<String, Tensor> parameters, Optimizer optimizer, Map<String, String> metadata)
@@ -61,6 +65,8 @@ public final class Checkpoint {
      * @param state the optimizer's tensors by name, see {@link Optimizer#state}
      * @param metadata text entries of the file; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, or the name of a parameter
+     *     begins with {@code optimizer.}
      */
     public static void save(
             Path file,

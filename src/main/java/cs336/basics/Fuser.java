@@ -7,9 +7,9 @@ import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An executor of the memory-bound parts of a model: the product silu(W₁·x) ∘ W₃·x of SwiGLU, the rotary position
- * embedding, and the sum of input gradients where several linear layers have the same input. A model configuration
- * selects one by name; other packages register theirs as services ({@link ServiceLoader}).
+ * An executor of the memory-bound parts of a model: the elementwise multiplication silu(W₁·x) ∘ W₃·x of SwiGLU, the
+ * rotary position embedding, and the sum of input gradients where several linear layers have the same input. A model
+ * configuration selects one by name; other packages register theirs as services ({@link ServiceLoader}).
  *
  * <p>PyTorch runs each of the operators of these parts as a kernel that reads and writes whole tensors; a fused kernel
  * reads each input once and writes each output once.

@@ -135,7 +135,11 @@ public final class GradientClipping {
         return gradients;
     }
 
-    /** @throws IllegalArgumentException if {@code maxNorm} is not above 0 */
+    /**
+     * Checks the largest allowed norm.
+     *
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     */
     public static void requireAboveZero(double maxNorm) {
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be above 0, not " + maxNorm);

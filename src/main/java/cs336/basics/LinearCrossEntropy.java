@@ -52,7 +52,7 @@ public final class LinearCrossEntropy extends AutogradFunction {
      *     range makes the loss NaN where a {@link CrossEntropyKernel} runs (16-bit logits), and triggers a device
      *     assertion elsewhere
      * @param rows number of rows whose logits are in memory at a time, at least 1
-     * @return a 0-dimensional tensor, in fp32 (fp64 for fp64 inputs)
+     * @return a 0-dimensional tensor, in fp32 (fp64 for fp64 inputs), in the caller's memory scope
      * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target on the CPU is
      *     out of range
      */
@@ -154,14 +154,14 @@ public final class LinearCrossEntropy extends AutogradFunction {
         }
     }
 
-    /** Adds a·b to a sum. cuBLAS adds a product of 16-bit matrices to an fp32 sum without a temporary tensor. */
+    /** Adds a·b to a sum. A GEMM of cuBLAS adds to an fp32 sum without a temporary tensor, also for 16-bit matrices. */
     private static void addProduct(Tensor sum, Tensor a, Tensor b) {
         if (sum.scalar_type().value == a.scalar_type().value) {
             sum.addmm_(a, b);
         } else if (sum.is_cuda()) {
             torch.addmm_out(sum, sum, a, b, sum.scalar_type(), ONE, ONE);
         } else {
-            sum.add_(a.matmul(b)); // the CPU has no such operator; PyTorch widens the product
+            sum.add_(a.matmul(b)); // the CPU has no such operator; PyTorch casts the result
         }
     }
 
@@ -185,7 +185,10 @@ public final class LinearCrossEntropy extends AutogradFunction {
         return new Tensor[] {dX, dWeight, null};
     }
 
-    /** Returns the product with a scalar, computed in fp32 or fp64. On a GPU no temporary tensor has that type. */
+    /**
+     * Returns the gradient multiplied by a scalar, computed in fp32 or fp64. On a GPU no temporary tensor has that
+     * type.
+     */
     private static Tensor scaled(Tensor gradient, Tensor factor, ScalarType type) {
         Tensor vector = factor.unsqueeze(0); // a 0-dimensional factor would not take part in type promotion
         if (OperatorInterceptor.isActive()) { // a compiler has rules for these two operators

@@ -22,7 +22,7 @@ public final class Losses {
      * @param targets [...], int64, each from 0 to vocabulary − 1. On CUDA the values are not checked here, because that
      *     would synchronize with the device. There PyTorch leaves tokens with the target −100, its
      *     {@code ignore_index}, out of the mean, and a device assertion reports other targets out of range.
-     * @return a 0-dimensional tensor
+     * @return a 0-dimensional tensor in the caller's memory scope
      * @throws IllegalArgumentException if shapes or dtypes do not match, there is no token, or a target on the CPU is
      *     out of range
      */

@@ -80,6 +80,7 @@ public final class RotaryEmbedding implements AutoCloseable {
      * @param x [B, T, H·d], at most as many positions as the context
      * @return [B, T, H, d]
      * @throws IllegalArgumentException if x has another shape, or is not floating-point
+     * @throws IllegalStateException if this is closed
      */
     public Tensor apply(Tensor x) {
         if (rotations.isNull()) {

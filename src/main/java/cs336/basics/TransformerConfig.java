@@ -89,7 +89,7 @@ public record TransformerConfig(
     }
 
     /**
-     * Returns a value.
+     * Checks a value and returns it.
      *
      * @throws IllegalArgumentException if it is not positive and finite
      */
@@ -100,7 +100,11 @@ public record TransformerConfig(
         return value;
     }
 
-    /** @throws IllegalArgumentException if the value is below 1 */
+    /**
+     * Checks a size.
+     *
+     * @throws IllegalArgumentException if the value is below 1
+     */
     public static void requirePositive(String name, int value) {
         if (value < 1) {
             throw new IllegalArgumentException(name + " must be at least 1, not " + value);
