@@ -195,7 +195,7 @@ public final class Benchmark {
 
     /**
      * Returns the step that {@link #run} times, so that a caller can run it under a profiler. Allows or forbids TF32
-     * for the whole process, as the precision says.
+     * for the whole process, as the precision says. The batch is in the caller's memory scope.
      */
     public Step step(Pass pass) {
         Torch.allowTf32(precision.tf32());

@@ -104,7 +104,7 @@ public final class ChildJvm implements AutoCloseable {
     }
 
     /**
-     * Starts a main class. The process ends with the calling thread, too.
+     * Starts a main class. The process also ends when the thread that calls this method ends.
      *
      * @param environment variables that are added to those of this process; a CLASSPATH is searched after the class
      *     path of this JVM
@@ -349,7 +349,7 @@ public final class ChildJvm implements AutoCloseable {
         /**
          * Sends an answer. It starts on a new line even if the JVM has printed an unfinished one.
          *
-         * @throws IllegalArgumentException if it is longer than 64 MB
+         * @throws IllegalArgumentException if it is longer than 64 MiB
          */
         public synchronized void answer(String line) {
             byte[] bytes = ("\n" + MARK + line + "\n").getBytes(StandardCharsets.UTF_8);

@@ -14,7 +14,7 @@ public final class Splits implements AutoCloseable {
     private final int most;
     private int marks;
 
-    /** @param most largest number of marks in a step, at least 2 */
+    /** @param most largest number of marks in a step, at least 2; {@link #start} sets the first one */
     public Splits(Device device, int most) {
         this.device = device;
         this.most = most;
