@@ -25,7 +25,7 @@ public record LiveActivations(
         return new LiveActivations(plan, -1, 0, 0, 0, 0, 0);
     }
 
-    /** Returns the size of the activations, including all those of the block itself. */
+    /** Returns the size of the activations, including all those of the block itself, in bytes. */
     public long bytes(BlockBytes size) {
         int complete = block < 0 ? blocks : blocks + 1;
         return complete * size.kept()
