@@ -20,7 +20,7 @@ public enum Accumulation {
     CONVERTED;
 
     /**
-     * Returns the sum of {@code times} terms, added one at a time to 0.
+     * Returns the sum of {@code times} terms, added one at a time to 0 on the CPU.
      *
      * @param narrow the low-precision type
      * @param term the number to add

@@ -6,7 +6,7 @@ import cs336.torch.Tensors;
 import java.util.stream.IntStream;
 
 /**
- * The precision and range of a floating-point type, measured by rounding numbers to it.
+ * The precision and range of a floating-point type, measured by rounding numbers to it on the CPU.
  *
  * @param dtype the type
  * @param significantBits the bits of the significand, including the implicit leading 1

@@ -27,7 +27,8 @@ public record GradientUnderflow(double lost, double error) {
     private record LossGradients(Tensor logits, Tensor parameters) {}
 
     /**
-     * Compares the gradients on one batch of random tokens. Frees the gradients that the model has before and after.
+     * Compares the gradients on one batch of random tokens. Frees the model's gradients before and after each of the
+     * two passes.
      *
      * @param model a model with fp32 parameters
      * @param batch the number of sequences

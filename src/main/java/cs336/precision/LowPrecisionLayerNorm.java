@@ -95,7 +95,11 @@ public final class LowPrecisionLayerNorm {
                 narrow, narrowed.isEmpty() ? EnumSet.noneOf(LayerNormStep.class) : EnumSet.copyOf(narrowed));
     }
 
-    /** Normalizes the rows of x: [rows, width] → fp32 [rows, width]. */
+    /**
+     * Normalizes the rows of x: [rows, width] or [width] → fp32 of the same shape, in the caller's memory scope.
+     *
+     * @throws IllegalArgumentException if x has another number of dimensions or is not floating-point
+     */
     public Tensor apply(Tensor x) {
         requireFloating(x);
         try (var scope = MemoryScope.open();
@@ -153,6 +157,8 @@ public final class LowPrecisionLayerNorm {
 
     /**
      * Returns the relative error of PyTorch's {@code layer_norm} of x in the low-precision type; see {@link #error}.
+     *
+     * @param x the rows, fp64 [rows, width]
      */
     public static double nativeError(Tensor x, DType narrow) {
         requireFloating(x);
