@@ -18,8 +18,8 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The edges by which the autograd graph of a function leaves it to tensors that the function uses but does not receive,
- * such as the parameters of a layer.
+ * The edges from the autograd graph of a function to tensors that the function uses but does not receive, such as the
+ * parameters of a layer.
  *
  * <p>{@link #find} finds them in the graph of the forward pass. {@link #redirect} cuts the graph of the recomputation
  * off at these edges. Otherwise the backward pass of the recomputation would run the tensor hooks of parameters in
@@ -72,7 +72,8 @@ final class CapturedEdges {
      * @param targets the targets of the edges that {@link #find} found in an equal graph
      * @param edges the same edges; those that an enclosing recomputation has redirected lead to the target indirectly
      * @return one tensor for each captured edge, in the caller's memory scope; its own graph is the edge
-     * @throws IllegalStateException if the graph leaves the function other than by all of these edges and the aliases
+     * @throws IllegalStateException if one of these edges is missing, or another edge leads out of the function to a
+     *     tensor that is not an alias
      */
     static Tensor[] redirect(
             Tensor[] outputs, Tensor[] aliases, long firstSequenceNumber, List<EdgeTarget> targets, List<Edge> edges) {

@@ -185,8 +185,8 @@ public sealed interface CheckpointPolicy {
     /**
      * The policy of {@link #elementwise}.
      *
-     * @param k the number of the first blocks that keep something else of their feed-forward layers than the others
-     * @param ofFirst what these blocks keep
+     * @param k the number of first blocks that do not keep all activations of their feed-forward layers
+     * @param ofFirst the activations that these blocks keep of their feed-forward layers
      */
     record Elementwise(int k, FeedForwardActivations ofFirst) implements CheckpointPolicy {
         public Elementwise {

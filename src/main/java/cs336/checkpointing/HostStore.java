@@ -26,9 +26,9 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>Copies run on a stream of their own. {@link #endBlock} makes the forward pass wait for the copies of the block
- * before and frees the GPU's tensors, and the backward pass start the copies back one block ahead. A block must take
- * longer than the copies of its inputs; otherwise computation waits for them.
+ * <p>Copies run on a stream of their own. In the forward pass, {@link #endBlock} makes the current stream wait for the
+ * copies of the previous block and frees its tensors on the GPU. In the backward pass, the copies back to the GPU start
+ * one block ahead. A block must take longer than the copies of its inputs; otherwise computation waits for them.
  *
  * <p>PyTorch's allocator rounds each page-locked buffer up to a power of two bytes, and keeps it for later steps. The
  * first step takes longer, because it allocates them. The graph frees the buffers, with or without a backward pass.
@@ -44,7 +44,9 @@ public final class HostStore extends ActivationStore {
     /** Creates a store, to which no function belongs yet. */
     public HostStore() {}
 
-    /** Begins a forward pass. Frees the GPU's tensors that the passes before have left, also if one has failed. */
+    /**
+     * Begins a forward pass. Frees the tensors on the GPU that earlier passes have left, even if one of them failed.
+     */
     public void beginPass() {
         prefetched.forEach(OffloadedInputs::drop);
         prefetched.clear();
