@@ -96,9 +96,9 @@ public final class Measurements {
 
     /**
      * Reads stored measurements or stored steps. {@code n} and {@code step} are integers, the statistics, {@code value}
-     * and {@code load} are doubles. A parameter is numeric if all of its values are, otherwise text ({@code 2.7B} is
-     * text), and must be if its name is that of a number in all files, such as {@code context}. All other columns are
-     * text.
+     * and {@code load} are doubles. A parameter is numeric if all of its values are numbers; otherwise it is text, such
+     * as a size of {@code 2.7B}. Parameters that are numbers in all files, such as {@code context}, must be numbers.
+     * All other columns are text.
      *
      * @throws NoSuchFileException if the file does not exist
      * @throws IOException if the file cannot be read, or a line is damaged: it is not UTF-8, it and the header have

@@ -39,7 +39,12 @@ public record Provenance(
         requireName("machine", machine);
     }
 
-    /** @throws IllegalArgumentException if the value of the named argument is not a valid folder name of a machine */
+    /**
+     * Checks the name of a machine.
+     *
+     * @param argument the name of the argument, for the message
+     * @throws IllegalArgumentException if the name of the machine is not a valid folder name
+     */
     public static void requireName(String argument, String machine) {
         if (!machine.matches("[A-Za-z0-9][A-Za-z0-9._-]*")) {
             throw new IllegalArgumentException(

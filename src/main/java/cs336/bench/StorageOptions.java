@@ -80,7 +80,11 @@ public final class StorageOptions {
         return Measurements.of(output, provenance.machine(), problem);
     }
 
-    /** @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name */
+    /**
+     * Checks --machine and --problem.
+     *
+     * @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name
+     */
     public void requireNames() {
         if (machine != null) {
             Provenance.requireName("--machine", machine);
