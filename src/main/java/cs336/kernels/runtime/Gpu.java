@@ -31,7 +31,9 @@ public record Gpu(
     /** The largest dynamic shared memory of a block on Hopper GPUs, in bytes. */
     public static final int HOPPER_SHARED_BYTES = 227 * 1024;
 
-    /** Bytes of input from which on kernels assume that the L2 cache holds only a part of it; an H200 has 60 MB. */
+    /**
+     * Bytes of input above which kernels assume that the L2 cache holds only a part of it; that of an H200 has 60 MB.
+     */
     public static final long STREAM_BYTES = 128L << 20;
 
     private static final MemoryFormatOptional CONTIGUOUS = MemoryScope.keep(new MemoryFormatOptional());

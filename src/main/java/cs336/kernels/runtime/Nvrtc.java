@@ -21,8 +21,9 @@ import org.bytedeco.javacpp.Loader;
  * NVRTC, NVIDIA's run-time compiler. It is called through JNA because its JavaCPP preset needs the CUDA driver; the
  * library itself does not, so kernels compile on machines without a GPU.
  *
- * <p>The library is loaded from the jar cuda-redist on the class path or in the local Maven repository, where the tests
- * download it, or else from the system, where a CUDA toolkit or the Python package nvidia-cuda-nvrtc provides it.
+ * <p>The library is loaded from the jar cuda-redist on the class path or in the local Maven repository, to which
+ * {@code mvn dependency:resolve} downloads it, or else from the system, where a CUDA toolkit or the Python package
+ * nvidia-cuda-nvrtc provides it.
  */
 final class Nvrtc {
     private static final String ENCODING = "UTF-8";
