@@ -44,7 +44,7 @@ public final class CheckpointedTraining
      * @param setup the model, the precision and the mode, see {@link DdpBenchmark#caseOf},
      *     {@link ShardBenchmark#caseOf} and {@link FsdpBenchmark#caseOf}
      * @param steps number of steps, including those before the checkpoint
-     * @param checkpoints in a folder that all ranks can read; ranks that were restarted resume in any case
+     * @param checkpoints the settings of checkpoints, whose folder all ranks can read; restarted ranks always resume
      */
     public record TrainingJob(Case setup, int steps, CheckpointSettings checkpoints) implements Serializable {}
 

@@ -32,7 +32,7 @@ import org.bytedeco.pytorch.Tensor;
 
 /**
  * A Transformer language model that is trained with AdamW in a mode of {@code cs336 ddp}, {@code cs336 shard} or
- * {@code cs336 fsdp}. In a 16-bit precision containers of whole parameters run the forward pass under autocast; FSDP
+ * {@code cs336 fsdp}. In a 16-bit precision, containers of whole parameters run the forward pass under autocast; FSDP
  * casts parameters before it gathers them.
  *
  * @param model the module in the container

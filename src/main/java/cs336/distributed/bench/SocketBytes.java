@@ -10,8 +10,8 @@ import java.nio.file.Path;
 import java.util.stream.Stream;
 
 /**
- * Linux's byte counters of this process's TCP sockets, which carry all of Gloo's traffic and little else. Bytes that
- * were sent again are counted once: on a busy machine their number depends on how late the receiver reads.
+ * Linux's byte counters of this process's TCP sockets, which carry all of Gloo's traffic and little else. Retransmitted
+ * bytes are counted once, because their number depends on how late the receiver reads on a busy machine.
  */
 final class SocketBytes {
     private static final int IPPROTO_TCP = 6;

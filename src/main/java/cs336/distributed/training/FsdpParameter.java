@@ -33,7 +33,7 @@ final class FsdpParameter implements AutoCloseable {
     private final Tensor masterValues; // the same without requires_grad
     private String name;
     private Tensor gathered; // [ranks · n, …] in the compute dtype, without memory unless in use; null if not needed
-    private Tensor gatheredRows; // the rows of it that are no padding
+    private Tensor gatheredRows; // its rows without padding
     private Tensor empty; // without rows, in the compute dtype: another dtype would replace autograd's leaf node
     private DType reduceDtype;
     private Tensor gradient; // of the whole parameter, not yet reduced; null if there is none
