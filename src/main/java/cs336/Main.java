@@ -47,8 +47,8 @@ import picocli.CommandLine.TypeConversionException;
 import picocli.CommandLine.UnmatchedArgumentException;
 
 /**
- * The entry point of the command line, {@code cs336 <command>}. Invalid arguments are reported in one line with exit
- * code 2, files that cannot be read or written, the standard output included, in one line with exit code 1.
+ * The entry point of the command line, {@code cs336 <command>}. Errors are reported in one line. The exit code is 2 for
+ * invalid arguments, and 1 for files that cannot be read or written, including the standard output.
  */
 @Command(
         name = "cs336",
@@ -110,8 +110,8 @@ public final class Main extends LabCommand {
     }
 
     /**
-     * Returns the command line for some arguments. If the first one is a command, it has no other commands, so that it
-     * is made sooner.
+     * Returns the command line for some arguments. If the first one is a command, the other commands are left out,
+     * which saves start-up time.
      */
     static CommandLine commandLine(String... arguments) {
         var main = new CommandLine(new Main());

@@ -58,7 +58,7 @@ public final class CheckpointFolder implements AutoCloseable {
     /**
      * Opens a folder, creates it if it is missing, and deletes the unfinished files of a process that was killed.
      *
-     * @throws IOException if another process has opened the folder, or files cannot be created in it
+     * @throws IOException if the folder is already open, in this or another process, or files cannot be created in it
      */
     public static CheckpointFolder open(Path folder) throws IOException {
         Objects.requireNonNull(folder, "folder must not be null");
@@ -213,6 +213,7 @@ public final class CheckpointFolder implements AutoCloseable {
      * Waits until the last checkpoint is written.
      *
      * @throws IOException if it could not be written; later calls then return
+     * @throws IllegalStateException if writing failed for another reason than an I/O error; later calls then return
      */
     public void awaitWritten() throws IOException {
         try {

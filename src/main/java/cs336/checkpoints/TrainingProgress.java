@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The position of a training run, which a checkpoint stores as text: {@code step}, {@code sequences} and, in Base64,
- * {@code random.0}, {@code random.1} …
+ * The position of a training run, which a checkpoint stores as text: {@code step}, {@code sequences}, {@code heads}
+ * and, in Base64, {@code random.0}, {@code random.1} …
  *
  * @param steps number of steps that were trained
  * @param sequences number of sequences that all processes have taken from the data

@@ -32,8 +32,9 @@ import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A workload that times forward passes or training steps in a {@link CompileMode}. The metric {@code first} is the
- * total time of the first passes, up to the one that records the CUDA graph.
+ * A workload that times forward passes or training steps in a {@link CompileMode}. Its metrics: {@code total}, the time
+ * of a pass (ms); {@code first}, the total time of the first passes, up to the one that records the CUDA graph (ms);
+ * and {@code peak-memory} (bytes).
  */
 public final class CompileWorkload implements Workload {
     private static final String TOTAL = "total";

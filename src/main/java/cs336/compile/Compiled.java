@@ -148,10 +148,10 @@ public final class Compiled implements AutoCloseable {
     /**
      * Calls the function. With grad mode on and an input or parameter that requires a gradient, the outputs are
      * differentiable once. The first call with gradients runs the function twice. A function with gradients is called
-     * without being compiled if it writes to tensors outside of it, if none of its outputs requires a gradient, or if
-     * it writes in place to an intermediate tensor; on a GPU, writes of simple operators to a whole tensor are
-     * compiled. {@link #recordings} does not count such a function. A call inside of a function that is being recorded
-     * becomes a part of that recording.
+     * without being compiled in three cases: it writes to tensors outside of it, none of its outputs requires a
+     * gradient, or it writes in place to an intermediate tensor. On a GPU, writes of simple operators to a whole tensor
+     * are compiled. {@link #recordings} does not count such a function. A call inside of a function that is being
+     * recorded becomes a part of that recording.
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
      * seed: unused ones are removed, and a recording with gradients draws numbers of its own.

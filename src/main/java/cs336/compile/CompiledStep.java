@@ -184,7 +184,11 @@ public final class CompiledStep implements AutoCloseable {
         return this;
     }
 
-    /** Clips the gradients to this global L2 norm, which must be positive. Default: no clipping. */
+    /**
+     * Clips the gradients to this global L2 norm. Default: no clipping.
+     *
+     * @throws IllegalArgumentException if the norm is not positive
+     */
     public CompiledStep clip(double maxNorm) {
         if (!(maxNorm > 0)) {
             throw new IllegalArgumentException("maxNorm must be positive, not " + maxNorm);
@@ -292,7 +296,8 @@ public final class CompiledStep implements AutoCloseable {
      * @return the mean cross-entropy of this batch, as in {@link #run}
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above, or an id on the CPU is
      *     outside of the vocabulary
-     * @throws IllegalStateException if the step is closed or cannot be recorded, or collectives are in its graph
+     * @throws IllegalStateException if the step is closed or cannot be recorded, if collectives are in its graph, or if
+     *     other parameters require a gradient than in the batches accumulated before
      */
     public Tensor accumulate(Tensor inputs, Tensor targets) {
         if (collectivesInGraph) {

@@ -121,7 +121,9 @@ public final class Check {
         return judge(value -> compare(value, expected));
     }
 
-    /** Checks that the value is a number of at most this size, such as the error that a gradient check returns. */
+    /**
+     * Checks that the value is a number and at most {@code largest}, such as the error that a gradient check returns.
+     */
     public Verdict isAtMost(double largest) {
         return judge(value -> {
             if (!(value instanceof Number number)) {
@@ -163,12 +165,22 @@ public final class Check {
         }
     }
 
-    /** Returns the next hint to an exercise, such as {@code "05.1"}, from {@code notebooks/solutions/}. */
+    /**
+     * Returns the next hint to an exercise, such as {@code "05.1"}, from {@code notebooks/solutions/}.
+     *
+     * @throws IllegalArgumentException if there is no such exercise
+     * @throws IOException if its file cannot be read
+     */
     public static Hint hint(String exercise) throws IOException {
         return new Hint(Exercises.hint(exercise));
     }
 
-    /** Returns a solution of an exercise, such as {@code "05.1"}, from {@code notebooks/solutions/}. */
+    /**
+     * Returns the code of a solution of an exercise, such as {@code "05.1"}, from {@code notebooks/solutions/}.
+     *
+     * @throws IllegalArgumentException if there is no such exercise
+     * @throws IOException if its file cannot be read
+     */
     public static String solution(String exercise) throws IOException {
         return Exercises.solution(exercise);
     }

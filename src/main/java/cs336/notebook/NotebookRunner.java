@@ -50,6 +50,7 @@ public final class NotebookRunner {
      * @param jobs the number of notebooks that run at the same time, at least 1
      * @param output the output folder, created if necessary
      * @param progress receives one line per notebook
+     * @throws IllegalArgumentException if {@code timeLimit} or {@code jobs} is out of range
      */
     public NotebookRunner(Imports imports, Duration timeLimit, int jobs, Path output, PrintWriter progress) {
         if (timeLimit.isNegative() || timeLimit.isZero() || timeLimit.compareTo(MAX_TIME_LIMIT) > 0) {

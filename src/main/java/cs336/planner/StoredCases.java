@@ -97,7 +97,7 @@ public final class StoredCases {
     }
 
     /**
-     * Returns the stored cases of a plan whose operators were launched one by one.
+     * Returns the stored cases of a plan with {@linkplain Launching#EAGER eager} execution.
      *
      * @throws IOException if a file cannot be read
      */

@@ -9,9 +9,9 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * The relations between events of different threads: backward nodes to the forward operators that created them,
- * autograd engine threads to the threads that wait for them, and other threads, and GPU work whose launch is not in the
- * trace, to the steps in which they work.
+ * The relations between events of different threads. A backward node is linked to the forward operator that created it,
+ * and an autograd engine thread to the thread that waits for it. Other threads, and GPU work whose launch is not in the
+ * trace, are linked to the steps in which they work.
  *
  * <p>Every operator that may create a backward node carries the sequence number that the node would get. Operators that
  * create no node carry the number of the next one, so the last operator with a number is the creator. Each thread

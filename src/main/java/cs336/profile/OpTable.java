@@ -33,7 +33,7 @@ public final class OpTable {
     private final List<OpRow> rows;
 
     /**
-     * All calls of one name.
+     * All calls of one name. Times are in nanoseconds.
      *
      * @param name name of the operator, range, function or CUDA API call
      * @param kind kind of event; a CUDA API call has its own row only outside all operators and ranges

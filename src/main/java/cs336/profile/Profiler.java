@@ -150,7 +150,11 @@ public final class Profiler implements AutoCloseable {
         return profile();
     }
 
-    /** Stops recording unless {@link #stop} already did. */
+    /**
+     * Stops recording unless {@link #stop} already did.
+     *
+     * @throws IllegalStateException if this is not the thread that started the profiler
+     */
     @Override
     public void close() {
         if (stopped) {

@@ -9,6 +9,7 @@ import cs336.torch.Device;
  * @param shapes the shapes of the operators' inputs
  * @param memory every allocation and release; operators on threads other than the profiler's own and PyTorch's autograd
  *     threads are then not recorded
+ * @throws IllegalArgumentException if {@code cuda} is true on a machine without a CUDA GPU
  */
 public record ProfilerOptions(boolean cuda, boolean shapes, boolean memory) {
     public ProfilerOptions {

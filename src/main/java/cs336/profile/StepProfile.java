@@ -24,7 +24,7 @@ import java.util.Map;
  * StepProfile profile = StepProfile.of(model, 4, Precision.FP32, Pass.STEP, 2, 3);
  * }</pre>
  *
- * <p>Its metrics have one value per step; times are in milliseconds:
+ * <p>Its metrics have one value per step, except that the numbers of FLOP have a single one. Times are in milliseconds:
  *
  * <ul>
  *   <li>{@code stopwatch}: wall time of the step, synchronized, without the profiler; {@code stopwatch-profiled}: the

@@ -217,7 +217,7 @@ public final class Timeline {
         return this;
     }
 
-    /** Draws the figure. */
+    /** Returns the figure; its description is the alternative text. */
     public Figure figure(String name, String description) {
         List<Lane> lanes = lanes();
         List<String> kinds = lanes.stream()

@@ -18,7 +18,7 @@ import cs336.units.Seconds;
  * E(n) − B = max( s ÷ (n w) + o,  s ÷ w + n o − (n − 1) B ÷ n )
  * </pre>
  *
- * <p>The first term falls with n, the second has its minimum at n = √(B ÷ o); they are equal where c = b, at n = (B − s
+ * <p>The first term falls with n. The second has its minimum at n = √(B ÷ o). They are equal where c = b, at n = (B − s
  * ÷ w) ÷ o. The best number of buckets is the larger of the two. In the course's case the gradients take as long to
  * compute as to send, B = s ÷ w. Then the overhead is s ÷ (n w) + n o, with its minimum at n = √(s ÷ (w o)): buckets of
  * √(s w o) bytes.
@@ -42,7 +42,11 @@ public record BucketModel(Bytes bytes, Bandwidth bandwidth, Seconds callOverhead
         return new BucketModel(bytes, bandwidth, callOverhead, bytes.over(bandwidth));
     }
 
-    /** Returns the overhead with n buckets. */
+    /**
+     * Returns the overhead with n buckets.
+     *
+     * @throws IllegalArgumentException if the number is not finite and above 0
+     */
     public Seconds overhead(double buckets) {
         requirePositive("buckets", buckets);
         return new Seconds(Math.max(lastBucket(buckets), saturatedLink(buckets)));

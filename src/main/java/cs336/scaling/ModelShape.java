@@ -39,7 +39,10 @@ public record ModelShape(
      */
     public static final ModelShape XXL = feedForward("XXL", 126, 16_384, 53_248, DType.BFLOAT16);
 
-    /** @throws IllegalArgumentException if a size is below 1 */
+    /**
+     * @throws IllegalArgumentException if {@code blocks}, {@code dModel}, {@code blockMatrices} or {@code pairs} is
+     *     below 1
+     */
     public ModelShape {
         ArgumentCheck.atLeast("blocks", 1, blocks);
         ArgumentCheck.atLeast("dModel", 1, dModel);

@@ -53,6 +53,8 @@ public final class Simulation {
          * a collective take multiprocessors and memory bandwidth from computation.
          *
          * @param fraction the fraction of the speed that is lost, at least 0 and below 1
+         * @return this resource
+         * @throws IllegalArgumentException if the fraction is out of range
          */
         public Resource slowedBy(Resource other, double fraction) {
             if (!(fraction >= 0 && fraction < 1)) {

@@ -99,6 +99,7 @@ public record StepModel(List<StepLayer> layers, Seconds optimizer, int pairs, in
      * @param tokens tokens of the device
      * @param utilization fraction of the peak (MFU), above 0 and at most 1
      * @param optimizer time to update all parameters on one device
+     * @throws IllegalArgumentException if the utilization is out of range
      */
     public static StepModel feedForward(
             ModelShape shape, Tokens tokens, Accelerator device, double utilization, Seconds optimizer) {

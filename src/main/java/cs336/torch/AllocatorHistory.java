@@ -30,7 +30,7 @@ public final class AllocatorHistory implements AutoCloseable {
         delete = library.getFunction("_ZdlPv");
     }
 
-    /** Starts recording and discards earlier entries. */
+    /** Starts recording and discards earlier entries. The recording keeps the last 1,000,000 entries. */
     public static AllocatorHistory start() {
         var history = new AllocatorHistory();
         history.record(true);

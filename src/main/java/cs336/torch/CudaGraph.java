@@ -82,7 +82,7 @@ public final class CudaGraph implements AutoCloseable {
      * this graph allocates. Tensors of this graph that the continuation reads or that hold results must not be freed
      * before the continuation is recorded. Each replay of this graph must be followed by a replay of the continuation.
      *
-     * @throws IllegalStateException if this graph has recorded nothing yet
+     * @throws IllegalStateException if this graph has recorded nothing yet or is closed
      */
     public CudaGraph continued() {
         requireOpen();
@@ -98,6 +98,8 @@ public final class CudaGraph implements AutoCloseable {
      * Runs work on the graph's own stream without recording it, and waits for it. Must be called at least once before
      * {@link #record}: cuBLAS and other libraries allocate their workspaces when they first use a stream, which is not
      * allowed during a capture.
+     *
+     * @throws IllegalStateException if the graph is closed
      */
     public void warmUp(Runnable work) {
         requireOpen();
@@ -108,8 +110,8 @@ public final class CudaGraph implements AutoCloseable {
      * Records one run of the work. Nothing is computed.
      *
      * @param work the same GPU work as in the warm-up, queued by this thread and by PyTorch's backward threads
-     * @throws IllegalStateException if something is recorded already, or the work cannot be recorded; the message says
-     *     why, and the graph can then record other work
+     * @throws IllegalStateException if the graph is closed or has recorded something already, or the work cannot be
+     *     recorded; the message says why, and the graph can then record other work
      */
     public void record(Runnable work) {
         requireOpen();

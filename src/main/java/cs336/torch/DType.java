@@ -13,7 +13,7 @@ public enum DType {
     FLOAT16("fp16", ScalarType.Half, 2),
     INT64("int64", ScalarType.Long, 8),
     INT32("int32", ScalarType.Int, 4),
-    /** The state of PyTorch's random number generators on a GPU. */
+    /** The dtype of the random state that PyTorch's fused attention saves for its backward pass. */
     UINT64("uint64", ScalarType.UInt64, 8),
     UINT8("uint8", ScalarType.Byte, 1),
     BOOL("bool", ScalarType.Bool, 1),

@@ -25,7 +25,8 @@ import org.bytedeco.pytorch.VoidTensorHook;
  *
  * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times, and also
  * if the pass returns its gradient instead of accumulating it, as {@link Backward#gradients} does. The listeners run on
- * the engine's thread. Their exceptions end the backward pass and reach the caller.
+ * the thread of the backward pass, or on that which calls {@link #flush}. Their exceptions end the backward pass and
+ * reach the caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;

@@ -25,7 +25,7 @@ public final class MemoryStats {
 
     private MemoryStats() {}
 
-    /** Returns the size of a device's memory; for the CPU, that of this machine or container. */
+    /** Returns the size of a device's memory in bytes; for the CPU, that of this machine or container. */
     public static long total(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {
@@ -62,7 +62,11 @@ public final class MemoryStats {
         return status("VmHWM");
     }
 
-    /** Resets the peak to the bytes in use now. */
+    /**
+     * Resets the peak to the bytes in use now.
+     *
+     * @throws UncheckedIOException if this process must not write to /proc/self/clear_refs
+     */
     public static void resetPeak(Device device) {
         if (device.isCuda()) {
             try (var scope = MemoryScope.open()) {

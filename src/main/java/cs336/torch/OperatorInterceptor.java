@@ -144,7 +144,8 @@ public final class OperatorInterceptor {
     /**
      * Runs an action whose operators on this thread go to the listener.
      *
-     * @throws IllegalStateException if this thread is intercepted already
+     * @throws IllegalStateException if this thread is intercepted already, or an operator ran on a thread of the
+     *     autograd engine in the meantime
      */
     public static void run(OperatorListener listener, Runnable action) {
         if (CURRENT.get() != null) {

@@ -9,7 +9,10 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** Conversions between Java arrays and tensors, in row-major order. New tensors are on the CPU and own their memory. */
+/**
+ * Conversions between Java arrays and tensors, in row-major order. New tensors are on the CPU, own their memory, and
+ * are in the caller's memory scope.
+ */
 public final class Tensors {
     static {
         Torch.load();
@@ -96,7 +99,7 @@ public final class Tensors {
 
     /**
      * Returns the values of a tensor on any device as doubles, in row-major order. Waits for the device. Integers above
-     * 2⁵³ are rounded; use {@link #toLongs}. Of complex values only the real part is returned.
+     * 2⁵³ are rounded; use {@link #toLongs}. Returns only the real parts of complex values.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined
      * @throws IllegalStateException inside of a function that is being recorded

@@ -53,7 +53,11 @@ public final class Progress {
         return new Progress("", total, System::nanoTime);
     }
 
-    /** Returns the numbers from 0 to {@code count} − 1, and shows the progress of a loop over them. */
+    /**
+     * Returns the numbers from 0 to {@code count} − 1, and shows the progress of a loop over them.
+     *
+     * @throws IllegalArgumentException if {@code count} is below 0
+     */
     public static Iterable<Integer> of(int count, String label) {
         if (count < 0) {
             throw new IllegalArgumentException("count must be at least 0, not " + count);

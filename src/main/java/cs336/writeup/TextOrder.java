@@ -16,9 +16,9 @@ import org.xml.sax.InputSource;
 import org.xml.sax.SAXException;
 
 /**
- * The order in which the PDF library draws text, which is the order in which viewers copy it. Of an element, the
- * library draws first its own text and then that of inline elements in it, such as links and code. If all text is in
- * inline elements, it draws them in their order.
+ * The order in which the PDF library draws text, which is the order in which viewers copy it. The library first draws
+ * the text that is directly in an element, and then that of inline elements in it, such as links and code. If all text
+ * is in inline elements, it draws them in their order.
  */
 final class TextOrder {
     /** Elements whose text is not drawn, or drawn as it is. */

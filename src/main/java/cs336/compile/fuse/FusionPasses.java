@@ -23,7 +23,7 @@ public final class FusionPasses {
         return AttentionFusion.of(recorded, device);
     }
 
-    /** Returns a program of pointwise operations, reductions and calls, before they are fused. */
+    /** Returns a program of pointwise operations, reductions and calls of other operators, before they are fused. */
     public static Program prepare(Program recorded, Device device) {
         return Simplification.of(Lowering.of(recorded, device));
     }
@@ -36,7 +36,7 @@ public final class FusionPasses {
         return Fp32Gemms.of(Simplification.withoutDeadOperations(Fusion.of(prepared, device)), device);
     }
 
-    /** Returns a program for a device; see {@link #fusePrepared}. */
+    /** Returns the program with generated kernels in place of its pointwise operations and reductions. */
     public static Program fuse(Program recorded, Device device) {
         return fuse(recorded, device, MasterWeights.NONE);
     }

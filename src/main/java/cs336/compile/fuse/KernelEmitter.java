@@ -23,7 +23,7 @@ import java.util.stream.Stream;
  *
  * <p>A group without reductions is one row: each thread computes VEC consecutive elements. In a group with reductions
  * over columns, THREADS threads compute a row and hold their elements of each loaded tensor in registers, so that every
- * tensor is read once; in some {@linkplain KernelTile#reload tiles} the last pass reads a row again. Expressions that
+ * tensor is read once. In some {@linkplain KernelTile#reload tiles} the last pass reads a row again. Expressions that
  * several passes over the row need are recomputed in each pass. For sums over rows, each block stores the sums of its
  * rows, and a second kernel adds the sums of all blocks. {@link KernelLoads} determines the addresses,
  * {@link MemberExpressions} the arithmetic.

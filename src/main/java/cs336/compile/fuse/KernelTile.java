@@ -14,9 +14,9 @@ import java.util.List;
  * @param smBlocks blocks per multiprocessor that the compiler must leave registers for; 1 leaves the registers to the
  *     compiler, without sums over rows
  * @param prefetch whether an asynchronous copy fetches the next row to shared memory while the block computes the
- *     current one, and registers keep for all rows what does not depend on the row; only with sums over rows
- * @param reload whether the last pass over a row loads its elements again instead of keeping them in registers, so that
- *     both loads can tell L2 which lines to keep; only with a reduction over columns and without sums over rows
+ *     current one; registers then keep the loads that are equal for all rows. Only with sums over rows
+ * @param reload whether the last pass over a row loads its elements again instead of keeping them in registers; both
+ *     loads then tell L2 which lines to keep. Only with a reduction over columns and without sums over rows
  */
 record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolean prefetch, boolean reload) {
     static final int COLUMN_THREADS = 32; // of a kernel that only sums over rows, for VEC columns each

@@ -19,8 +19,8 @@ import java.util.stream.Stream;
 
 /**
  * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
- * weights: {@link MixedGemm} for a 16-bit X and, if TF32 is {@linkplain Torch#allowsTf32 allowed}, {@link Tf32Gemm} for
- * an fp32 X, which also computes {@link SwiGluOperations}. Both need a Hopper GPU.
+ * weights. {@link MixedGemm} is for a 16-bit X. {@link Tf32Gemm} is for an fp32 X if TF32 is
+ * {@linkplain Torch#allowsTf32 allowed}; it also computes {@link SwiGluOperations}. Both need a Hopper GPU.
  *
  * @param multiprocessors number of multiprocessors of the GPU; 0 if cuBLAS computes all matrix multiplications
  * @param allowsTf32 whether operands may be rounded to TF32

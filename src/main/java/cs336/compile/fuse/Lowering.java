@@ -323,7 +323,10 @@ final class Lowering {
         return emit(out, WHERE, isTarget(out.layout(), target), each, constant(0));
     }
 
-    /** Returns whether the ignored index is no column, so that a row that it marks has no target. */
+    /**
+     * Returns whether a loss is an unweighted mean over the rows of a matrix whose ignored index is no column. A row
+     * that the ignored index marks then has no target.
+     */
     private static boolean isPlainMean(long[] shape, Argument weight, Argument reduction, Argument ignored) {
         boolean isMatrix = shape.length == 2;
         return isMatrix

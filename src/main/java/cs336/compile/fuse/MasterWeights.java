@@ -16,6 +16,7 @@ public interface MasterWeights {
      * Returns copies that the optimizer keeps up to date. Those that it creates for this call are adjacent in memory.
      *
      * @param names names of the tensors that the step reads
+     * @param dtype dtype of the copies
      * @return the copies in the order of the names; null if one of them is no parameter of the optimizer, or has no
      *     copy in this dtype
      */

@@ -19,7 +19,12 @@ import org.bytedeco.pytorch.global.torch;
  * @param conjugated whether the elements are read as complex conjugates
  */
 public record Layout(DType dtype, long[] shape, long[] strides, long offset, boolean conjugated) {
-    /** Returns the layout of a tensor. */
+    /**
+     * Returns the layout of a tensor.
+     *
+     * @throws IllegalArgumentException if the tensor is null, closed or undefined, or of a dtype that {@link DType}
+     *     does not have
+     */
     public static Layout of(Tensor tensor) {
         long[] shape = Tensors.shape(tensor);
         long[] strides = new long[shape.length];
@@ -65,7 +70,7 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
         return new Layout(dtype, shape, strides, newOffset, conjugated);
     }
 
-    /** Returns the position after the last element. */
+    /** Returns the position after the last element in the storage, in elements of the dtype. */
     public long end() {
         long end = offset + 1;
         for (int i = 0; i < shape.length; i++) {
@@ -127,7 +132,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
         return order;
     }
 
-    /** Returns this layout with its dimensions in another order. */
+    /**
+     * Returns this layout with its dimensions in another order.
+     *
+     * @param order for each new dimension, the index of the old one
+     */
     public Layout permuted(int[] order) {
         long[] newShape = new long[order.length];
         long[] newStrides = new long[order.length];

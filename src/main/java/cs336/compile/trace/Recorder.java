@@ -76,6 +76,7 @@ public final class Recorder implements OperatorListener {
      *
      * @throws UnrecordableException if the function reads elements of tensors on the host, or calls an operator that
      *     cannot be recorded
+     * @throws IllegalStateException if this thread is recording already
      */
     public static Program record(TensorFunction function, Tensor... inputs) {
         return record(function, Map.of(), new AtomicReference<>(), inputs);

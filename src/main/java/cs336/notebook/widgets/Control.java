@@ -89,6 +89,7 @@ public abstract class Control<T> extends Widget {
      * Selects a value, shows it in the notebook, and calls the listeners if it is another one.
      *
      * @throws IllegalArgumentException if it is none of the values of this control
+     * @throws Exception if a listener does
      */
     public final void value(T value) throws Exception {
         int to = position(value);
@@ -125,7 +126,7 @@ public abstract class Control<T> extends Widget {
     }
 
     /**
-     * Calls a listener after each change, on the thread that runs cells. What it prints appears below the cell that ran
+     * Calls a listener after each change, on the thread that runs cells. Its output appears below the cell that ran
      * last, or in an {@link OutputArea} if it calls {@link OutputArea#show}.
      *
      * @return this control

@@ -19,7 +19,8 @@ public final class FloatSlider extends NumberSlider<Double> {
      *
      * @param max the largest value, unless it is not a whole number of steps above {@code min}
      * @param step the difference of neighbouring values
-     * @throws IllegalArgumentException if there are fewer than two values or more than a million
+     * @throws IllegalArgumentException if the step is not above 0, or there are fewer than two values or more than a
+     *     million
      */
     public FloatSlider(String label, double min, double max, double step) {
         super(label, "FloatSlider");

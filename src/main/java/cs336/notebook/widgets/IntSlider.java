@@ -11,7 +11,7 @@ public final class IntSlider extends NumberSlider<Integer> {
      *
      * @param max the largest value, unless it is not a whole number of steps above {@code min}
      * @param step the difference of neighbouring values
-     * @throws IllegalArgumentException if there are fewer than two values
+     * @throws IllegalArgumentException if the step is not above 0, or there are fewer than two values
      */
     public IntSlider(String label, int min, int max, int step) {
         super(label, "IntSlider");

@@ -15,7 +15,7 @@ import java.util.concurrent.Callable;
  * Controls and a result that is computed from their values.
  *
  * <p>The results of all combinations of values are computed in advance, unless there are too many of them or they take
- * too long. They are what a page without a kernel shows.
+ * too long. A page without a kernel shows these results.
  */
 public final class Interaction implements AutoCloseable {
     /** The largest number of combinations that are computed in advance. */

@@ -82,6 +82,7 @@ public final class Widgets {
      * Shows any number of controls and a result.
      *
      * @param result returns the value to show from the controls' {@link Control#value}
+     * @throws IllegalArgumentException if there are no controls, or one is null or appears twice
      * @throws Exception if the result for the first values cannot be computed
      */
     public static Interaction interact(List<? extends Control<?>> controls, Callable<?> result) throws Exception {

@@ -20,7 +20,8 @@ import cs336.torch.Device;
 import java.util.function.Consumer;
 
 /**
- * The workload of {@code cs336 checkpointing}: a model with one policy of activation checkpointing. Its metrics:
+ * The workload of {@code cs336 checkpointing}: a model with one policy of activation checkpointing. Its metrics, with
+ * memory in bytes and times in milliseconds:
  *
  * <ol>
  *   <li>{@code peak-memory}: the peak in the second run of a step, and {@code predicted-peak-memory}: the prediction of

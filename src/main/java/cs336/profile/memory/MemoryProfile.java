@@ -70,7 +70,7 @@ public final class MemoryProfile implements AutoCloseable {
     /**
      * Starts recording.
      *
-     * @throws IllegalStateException if another memory recording or PyTorch's profiler is running on this thread
+     * @throws IllegalStateException if another memory recording is running, or PyTorch's profiler runs on this thread
      */
     public static MemoryProfile start(Device device) {
         var profile = new MemoryProfile(device);
@@ -137,7 +137,11 @@ public final class MemoryProfile implements AutoCloseable {
         return new MemoryRecord(device, allocations(), phases, List.copyOf(nanos()), snapshot);
     }
 
-    /** Stops recording unless {@link #stop} already did. */
+    /**
+     * Stops recording unless {@link #stop} already did.
+     *
+     * @throws IllegalStateException if this is not the thread that started the recording
+     */
     @Override
     public void close() {
         if (recording) {

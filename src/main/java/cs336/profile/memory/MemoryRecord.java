@@ -52,7 +52,7 @@ public final class MemoryRecord {
         }
     }
 
-    /** Returns the device whose memory was recorded. */
+    /** Returns the device whose memory was recorded; the CPU if the recording was read from a snapshot. */
     public Device device() {
         return device;
     }
@@ -193,6 +193,7 @@ public final class MemoryRecord {
      * On CUDA the snapshot is the allocator's own history with its segments and cached blocks; on the CPU there are no
      * segments.
      *
+     * @return the file
      * @throws IOException if the file cannot be written
      */
     public Path saveSnapshot(Path file) throws IOException {

@@ -133,7 +133,12 @@ public record MemoryTimeline(List<MemoryPoint> points, List<MemoryPhase> phases)
         return peak;
     }
 
-    /** Writes one CSV row per point: event, phase with its number as in {@code forward 2}, and bytes by category. */
+    /**
+     * Writes one CSV row per point: event, phase with its number as in {@code forward 2}, and bytes by category.
+     *
+     * @return the file
+     * @throws IOException if the file cannot be written
+     */
     public Path write(Path file) throws IOException {
         var text = new StringBuilder(header()).append('\n');
         for (MemoryPoint p : points) {

@@ -19,8 +19,8 @@ import java.util.function.Consumer;
 import java.util.stream.Stream;
 
 /**
- * The workload of {@code cs336 memory}: one {@link PassMemory} per case. Its metrics are those of the second run of the
- * pass:
+ * The workload of {@code cs336 memory}: one {@link PassMemory} per case. Its metrics, all in bytes, are those of the
+ * second run of the pass:
  *
  * <ol>
  *   <li>{@code peak-memory}: peak of the memory in use; {@code peak-memory-first-run}: the same in the first run.

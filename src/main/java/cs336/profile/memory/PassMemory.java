@@ -71,9 +71,10 @@ public final class PassMemory {
     }
 
     /**
-     * Builds the model, runs the pass twice and frees everything.
+     * Builds the model, runs the pass twice, frees everything, and returns the recording. Allows or forbids TF32 for
+     * the whole process, as the precision says, and does not restore it.
      *
-     * @throws IllegalStateException if another memory recording is running
+     * @throws IllegalStateException if another memory recording is running, or PyTorch's profiler runs on this thread
      */
     public MemoryRecord record(Pass pass) {
         Torch.allowTf32(precision.tf32());
