@@ -62,7 +62,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         group = all;
         device = all.device();
         seed = anySeed;
-        each("both toy models train as in a single process, several times in a row", this::toy);
+        each("both toy models train as in a single process, five times in a row", this::toy);
         each("a Transformer trains as in a single process", this::transformer);
         each("all ranks start with the parameters of rank 0", this::begin);
         each(
@@ -101,7 +101,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
     }
 
     private void toy(Strategy strategy) {
-        for (int run = 0; run < (group.size() > 2 ? 2 : 5); run++) { // more ranks take longer for the same
+        for (int run = 0; run < 5; run++) {
             var outcomes = new ToyTraining().run(group, new ToyTraining.ToyTask(strategy, "fp64", 5, seed + 100 * run));
             for (var outcome : List.of(outcomes.plain(), outcomes.tied())) {
                 require((outcome.before() > 0.01) == (group.rank() > 0), "weights differ by " + outcome.before());

@@ -127,6 +127,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("frozen parameters", this::frozen);
         each("bf16 compute with fp32 reduction", this::mixedPrecision);
         each("backward passes in noSync accumulate", this::accumulation);
+        each("recomputed backward passes accumulate", this::recomputedAccumulation);
         each("an unused replicated parameter has no gradient", this::unusedReplicated);
         each("several forward passes may precede a backward pass, and reverse", this::severalPasses);
         each("clipping uses the norm of all shards", this::clipping);
@@ -142,7 +143,6 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             return wrong; // the number of ranks does not matter to the rest
         }
         each("Transformers with activation checkpointing train as in a single process", this::checkpointing);
-        each("recomputed backward passes accumulate", this::recomputedAccumulation);
         each("fused layers train as in a single process", this::fusedLayers);
         each("reduced gradients of another dtype accumulate", this::reducedTwice);
         each("gathered units are limited", this::limits);
