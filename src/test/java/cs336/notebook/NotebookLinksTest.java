@@ -61,9 +61,11 @@ class NotebookLinksTest {
     /** The links of the writeup's chapters lead to each other only after it is built. */
     @Test
     void noCellLinksToTheSourceOfTheWriteup() throws IOException {
-        for (Path file : Notebook.in(Path.of("notebooks"))) {
-            for (Notebook.Cell cell : Notebook.read(file).cells()) {
-                assertFalse(cell.source().contains("](../writeup/"), file + ": " + cell.source());
+        for (String folder : List.of("notebooks", Exercises.FOLDER)) {
+            for (Path file : Notebook.in(Path.of(folder))) {
+                for (Notebook.Cell cell : Notebook.read(file).cells()) {
+                    assertFalse(cell.source().contains("../writeup/"), file + ": " + cell.source());
+                }
             }
         }
     }
