@@ -189,22 +189,33 @@ public final class AdamW implements Optimizer {
      * not change.
      *
      * @param gradientFactor a 0-dimensional fp32 tensor on the device of the parameters, or fp64 if all parameters are
-     *     fp64; null for 1. Device and choice of dtype are not checked
-     * @throws IllegalArgumentException if it is closed, not floating-point or not 0-dimensional
+     *     fp64; null for 1. The device is not checked
+     * @throws IllegalArgumentException if it is closed, has another dtype or is not 0-dimensional
      */
     public void step(Tensor gradientFactor) {
         TrainedParameters.requireOpen(closed);
         if (gradientFactor != null) {
-            Tensors.requireFloating("gradientFactor", gradientFactor);
-            if (gradientFactor.dim() != 0) {
-                throw new IllegalArgumentException("gradientFactor must be a 0-dimensional tensor, not of the shape "
-                        + Arrays.toString(Tensors.shape(gradientFactor)));
-            }
+            requireFactor(gradientFactor);
         }
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             groups.forEach(group -> group.step(gradientFactor));
+        }
+    }
+
+    private void requireFactor(Tensor gradientFactor) {
+        Tensors.requireDefined("gradientFactor", gradientFactor);
+        DType dtype = DType.of(gradientFactor);
+        boolean isWide = dtype == DType.FLOAT64
+                && parameters.values().stream().allMatch(parameter -> DType.of(parameter) == DType.FLOAT64);
+        if (dtype != DType.FLOAT32 && !isWide) {
+            throw new IllegalArgumentException(
+                    "gradientFactor must be fp32, or fp64 if all parameters are fp64, not " + dtype);
+        }
+        if (gradientFactor.dim() != 0) {
+            throw new IllegalArgumentException("gradientFactor must be a 0-dimensional tensor, not of the shape "
+                    + Arrays.toString(Tensors.shape(gradientFactor)));
         }
     }
 

@@ -296,6 +296,9 @@ public final class GradScaler implements AutoCloseable {
     @Override
     public void close() {
         closeChecks();
-        state().values().forEach(Tensor::close);
+        if (scale != null) {
+            scale.close();
+            growthTracker.close();
+        }
     }
 }

@@ -10,10 +10,13 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class CompiledAttention implements Attention {
     private final PlainAttention plain = new PlainAttention();
-    private final Compiled full = Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], false)})
-            .keepAttention();
-    private final Compiled causal = Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], true)})
-            .keepAttention();
+    private Compiled full = compiled(false);
+    private Compiled causal = compiled(true);
+
+    private Compiled compiled(boolean isCausal) {
+        return Compiled.of(in -> new Tensor[] {plain.apply(in[0], in[1], in[2], isCausal)})
+                .keepAttention();
+    }
 
     @Override
     public String name() {
@@ -31,5 +34,7 @@ public final class CompiledAttention implements Attention {
         full.close();
         causal.close();
         plain.freeCache();
+        full = compiled(false);
+        causal = compiled(true);
     }
 }

@@ -91,6 +91,7 @@ public final class Autocast implements AutoCloseable {
 
     /** Returns the autocast dtypes of this thread for CPU and CUDA as text, for cache keys. */
     public static String state() {
+        Torch.load();
         var text = new StringBuilder();
         for (DeviceType type : new DeviceType[] {DeviceType.CPU, DeviceType.CUDA}) {
             boolean enabled = torch.is_autocast_enabled(type);

@@ -240,6 +240,10 @@ class AdamWTest extends ScopedTest {
 
         setGradients(undecayed, Map.of("a", torch.ones_like(all.get("a"))));
         assertThrows(IllegalArgumentException.class, () -> optimizer.step(torch.ones(2)));
+        for (DType dtype : new DType[] {DType.BFLOAT16, DType.FLOAT16, DType.INT64}) {
+            Tensor factor = torch.ones(new long[0], Device.cpu().options(dtype));
+            assertThrows(IllegalArgumentException.class, () -> optimizer.step(factor), dtype::toString);
+        }
         assertTrue(optimizer.state().isEmpty());
     }
 

@@ -132,6 +132,13 @@ class GradScalerTest extends ScopedTest {
     }
 
     @Test
+    void closingTwiceChangesNothing() {
+        scaler.close();
+        scaler.close();
+        assertThrows(IllegalStateException.class, scaler::scale);
+    }
+
+    @Test
     void theScaleGrowsAfterAnIntervalWithoutOverflowAndRestartsTheCountAfterOne() {
         goodStep();
         goodStep();

@@ -9,6 +9,7 @@ import cs336.torch.Torch;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -24,6 +25,21 @@ class CompiledAttentionTest {
     @Tag("gpu")
     void bothPassesEqualPlainAttentionOnAGpu(boolean causal) {
         agree(Device.cuda(0), DType.FLOAT32, causal, 5e-6);
+    }
+
+    @Test
+    void remainsUsableAfterItsCacheIsFreed() {
+        Attention compiled = Attention.named("plain-compiled");
+        try (var scope = MemoryScope.open()) {
+            Tensor x = torch.randn(2, 16, 8);
+            for (boolean causal : new boolean[] {false, true}) {
+                Tensor before = compiled.apply(x, x, x, causal);
+                compiled.freeCache();
+                NormwiseError.assertAtMost(0, before, compiled.apply(x, x, x, causal));
+            }
+        } finally {
+            compiled.freeCache();
+        }
     }
 
     private static void agree(Device device, DType dtype, boolean causal, double bound) {

@@ -82,7 +82,7 @@ public record Traffic(Map<String, Volume> byOperation) {
      * Returns the minimum bytes that a rank sends for these collectives, averaged over ranks. For a tensor of S bytes
      * on n ranks: (n − 1)/n · S for a broadcast, an all-gather or a reduce-scatter; twice that for an all-reduce, which
      * consists of the latter two; (n − 1)/n² · S for a gather. Ring algorithms reach this bound (Patarasuk and Yuan,
-     * 2009); a library may send more.
+     * 2009); a library may send more. A barrier of this package is an all-reduce.
      *
      * @param ranks n
      */
@@ -90,7 +90,7 @@ public record Traffic(Map<String, Volume> byOperation) {
         double sent = 0;
         for (var entry : byOperation.entrySet()) {
             double times = switch (entry.getKey()) {
-                case "all-reduce" -> 2;
+                case "all-reduce", "barrier" -> 2;
                 case "gather of values" -> 1.0 / ranks;
                 default -> 1;
             };

@@ -79,7 +79,11 @@ public record MmaFlash(Fp32Emulation fp32) implements FlashVariant {
                 && Gpu.of(q).runsKernels();
     }
 
-    /** @throws IllegalArgumentException if q is not on a GPU from sm_80 on, or its dtype or d is not supported */
+    /**
+     * {@inheritDoc}
+     *
+     * @throws IllegalArgumentException if q is not on a GPU from sm_80 on, or its dtype, d or B is not supported
+     */
     @Override
     public AttentionOutput forward(Tensor q, Tensor k, Tensor v, boolean causal) {
         return forward(q, k, v, causal, Map.of());
@@ -185,6 +189,10 @@ public record MmaFlash(Fp32Emulation fp32) implements FlashVariant {
         if (q.size(LAST) > HeadWidths.WIDEST) {
             throw new IllegalArgumentException(
                     "q must have d of at most " + HeadWidths.WIDEST + " for these kernels, not " + q.size(LAST));
+        }
+        if (q.dim() > 3 && q.size(0) > MOST_BATCHES) {
+            throw new IllegalArgumentException(
+                    "q must have a batch size of at most " + MOST_BATCHES + " for these kernels, not " + q.size(0));
         }
         Gpu gpu = Gpu.of(q);
         if (!gpu.runsKernels()) {

@@ -136,6 +136,7 @@ public final class MmaTileTable {
      * @param width elements in a row: 16, 32, 64, 80 or 128
      * @param rows rows that blocks own, of all heads: queries, or keys for {@link MmaKernel#KEYS}
      * @param multiprocessors multiprocessors of the GPU
+     * @throws IllegalArgumentException if there is no kernel of this width
      */
     public static MmaTile of(
             MmaKernel kernel,
@@ -146,6 +147,9 @@ public final class MmaTileTable {
             GpuArchitecture architecture,
             int multiprocessors) {
         Objects.requireNonNull(kernel, "kernel must not be null");
+        if (!HeadWidths.ALL.contains(width)) {
+            throw new IllegalArgumentException("width must be one of " + HeadWidths.ALL + ", not " + width);
+        }
         MmaLayout found = null;
         for (MmaLayout layout : layouts(architecture, kernel, type, products, width)) {
             if (layout.fromRows <= rows * MULTIPROCESSORS / multiprocessors) {

@@ -7,7 +7,7 @@ public final class FloatSlider extends NumberSlider<Double> {
     /** Tolerance for rounding errors, in steps. */
     private static final double ROUNDING = 1e-9;
 
-    private static final double MOST_VALUES = 1e6;
+    private static final double MOST_STEPS = 1e6;
 
     private final double min;
     private final double step;
@@ -19,13 +19,12 @@ public final class FloatSlider extends NumberSlider<Double> {
      *
      * @param max the largest value, unless it is not a whole number of steps above {@code min}
      * @param step the difference of neighbouring values
-     * @throws IllegalArgumentException if the step is not above 0, or there are fewer than two values or more than a
-     *     million
+     * @throws IllegalArgumentException if the step is not above 0, or there are not 1 to 1,000,000 steps
      */
     public FloatSlider(String label, double min, double max, double step) {
         super(label, "FloatSlider");
         double steps = (max - min) / step + ROUNDING;
-        if (!(step > 0 && steps >= 1 && steps < MOST_VALUES)) {
+        if (!(step > 0 && steps >= 1 && steps < MOST_STEPS + 1)) {
             throw new IllegalArgumentException("the slider \"" + label
                     + "\" needs step > 0 and 1 to 1,000,000 steps, not min " + min + ", max " + max + ", step " + step);
         }

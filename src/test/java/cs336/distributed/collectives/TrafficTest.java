@@ -19,6 +19,7 @@ class TrafficTest {
         assertEquals(n * (n - 1) * 300 / (double) n, leastSent("all-gather", whole, n));
         assertEquals(n * (n - 1) * 300 / (double) n, leastSent("reduce-scatter", whole, n));
         assertEquals(2 * n * (n - 1) * 300 / (double) n, leastSent("all-reduce", whole, n));
+        assertEquals(leastSent("all-reduce", 16, n), leastSent("barrier", 16, n));
         assertEquals((n - 1) * 300 / (double) n, leastSent("gather of values", whole, n));
         assertEquals(0, leastSent("all-reduce", whole, 1));
     }

@@ -46,6 +46,14 @@ class MmaFlashTest {
     }
 
     @Test
+    void widthsWithoutKernelsAreRejected() {
+        var thrown = assertThrows(
+                IllegalArgumentException.class,
+                () -> MmaTileTable.of(MmaKernel.FORWARD, DType.FLOAT32, 3, 48, 1024, KernelVariant.HOPPER, 132));
+        assertEquals("width must be one of [16, 32, 64, 80, 128], not 48", thrown.getMessage());
+    }
+
+    @Test
     void warpsShareRowsIfThereAreFew() {
         GpuArchitecture hopper = KernelVariant.HOPPER;
         for (MmaKernel kernel : MmaKernel.values()) {

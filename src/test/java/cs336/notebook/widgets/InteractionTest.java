@@ -221,6 +221,7 @@ class InteractionTest {
                 () -> slider("tile", 16, 128, 0),
                 () -> slider("tile", 0.0, 1.0, Double.NaN),
                 () -> slider("tile", 0.0, Double.POSITIVE_INFINITY, 1),
+                () -> slider("tile", 0.0, 1.000001, 1e-6),
                 () -> slider("tile", List.of(1)),
                 () -> dropdown("tile", List.of()),
                 () -> slider("tile", 16, 128, 16).at(17),
@@ -246,6 +247,7 @@ class InteractionTest {
                 List.of(0.0, 0.1, 0.2, 0.3),
                 IntStream.range(0, tenths.count()).mapToObj(tenths::choice).toList());
         assertEquals(0.3, tenths.at(0.3).value());
+        assertEquals(1_000_001, slider("x", 0.0, 1.0, 1e-6).count());
     }
 
     @Test
