@@ -2,10 +2,11 @@
 //
 // Its gradients, with x̂ = x · r and g = dy · w:   dx = r · (g − x̂ · mean(g · x̂)),   dw = Σ over rows of dy · x̂
 //
-// The kernels are memory-bound, so each tensor is read or written once: a row stays in the registers of its threads from the
-// load through the reduction to the store, while the next rows are prefetched. A block processes rows in a grid-stride loop, so
-// that it can keep the weight in registers and accumulate its partial dw there. The forward pass does not store r: the backward
-// pass reads x anyway and computes Σ x² in the same reduction as Σ g · x.
+// The kernels are memory-bound. Each tensor is read or written once: a row stays in the registers of its threads from the load
+// through the reduction to the store, while the next rows are prefetched. Two forms read a row twice: RELOAD, and the WIDE kernels,
+// whose rows do not fit into registers. A block processes rows in a grid-stride loop, so that it can keep the weight in registers
+// and accumulate its partial dw there. The forward pass does not store r: the backward pass reads x anyway and computes Σ x² in
+// the same reduction as Σ g · x.
 //
 // Macros set at compile time:
 //   FORWARD, BACKWARD, FORWARD_WIDE or BACKWARD_WIDE   which kernel
@@ -243,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
 }
 #endif
 
-// Rows that do not fit into registers are read twice, the second time from L2.
+// The second read of a row comes from L2.
 
 #ifdef FORWARD_WIDE
 extern "C" __global__ void __launch_bounds__(THREADS, SM_BLOCKS)
