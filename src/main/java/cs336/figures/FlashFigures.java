@@ -44,7 +44,7 @@ public final class FlashFigures {
      * @param d head dimension
      * @throws IllegalArgumentException if there is no such pass
      */
-    public static double operations(String pass, int sequences, int context, int d, boolean causal) {
+    public static double flops(String pass, int sequences, int context, int d, boolean causal) {
         double matmuls = switch (pass) {
             case "forward" -> 2;
             case "backward" -> 5;
@@ -132,7 +132,7 @@ public final class FlashFigures {
                 .figure(
                         "flash-rates",
                         "TFLOP/s of forward pass, backward pass and both over the context, one head, d 64, bf16, causal,"
-                                + " counting the operations of scores that are not masked");
+                                + " counting the FLOPs of scores that are not masked");
     }
 
     /** Plots the rate of both passes together as a percentage of {@link #PEAK}, one panel per d. */
@@ -203,13 +203,13 @@ public final class FlashFigures {
      */
     private static Table rates(Table times, double unit) {
         return derived(times, row -> {
-            double operations = operations(
+            double flops = flops(
                     row.getString("metric"),
                     row.getInt("batch") * row.getInt("heads"),
                     row.getInt("context"),
                     row.getInt("d"),
                     true);
-            return operations / (row.getDouble("median") * SECONDS_PER_MS) / unit;
+            return flops / (row.getDouble("median") * SECONDS_PER_MS) / unit;
         });
     }
 

@@ -54,7 +54,7 @@ public final class StoredCases {
     private record CasesOfFile(FileTime modified, List<StoredCase> cases) {}
 
     /** The launch mode of the operators of a stored case. */
-    public enum Launching {
+    public enum Execution {
         /** Operator by operator. */
         EAGER("eager"),
         /** As one CUDA graph. */
@@ -64,7 +64,7 @@ public final class StoredCases {
 
         private final String suffix;
 
-        Launching(String suffix) {
+        Execution(String suffix) {
             this.suffix = suffix;
         }
     }
@@ -74,13 +74,13 @@ public final class StoredCases {
      *
      * @param file name of the file of measurements, without extension
      * @param plan the plan that describes it
-     * @param launching launch mode of its operators
+     * @param execution launch mode of its operators
      * @param peakBytes largest measured peak memory of a GPU; null if it was not measured
      * @param stepMs measured median time in ms; null if it was not measured
      * @param outOfMemory whether it ran out of memory
      */
     public record StoredCase(
-            String file, StepPlan plan, Launching launching, Long peakBytes, Double stepMs, boolean outOfMemory) {}
+            String file, StepPlan plan, Execution execution, Long peakBytes, Double stepMs, boolean outOfMemory) {}
 
     /**
      * Returns all stored cases, in the order of their files.
@@ -97,13 +97,13 @@ public final class StoredCases {
     }
 
     /**
-     * Returns the stored cases of a plan with {@linkplain Launching#EAGER eager} execution.
+     * Returns the stored cases of a plan with {@linkplain Execution#EAGER eager} execution.
      *
      * @throws IOException if a file cannot be read
      */
     public static List<StoredCase> of(StepPlan plan) throws IOException {
         return all().stream()
-                .filter(stored -> stored.launching == Launching.EAGER && stored.plan.equals(plan))
+                .filter(stored -> stored.execution == Execution.EAGER && stored.plan.equals(plan))
                 .toList();
     }
 
@@ -178,22 +178,22 @@ public final class StoredCases {
                 stepMs = row.getNumber("median");
             }
         }
-        return new StoredCase(file, plan, launching(rows.get(0)), peakBytes, stepMs, outOfMemory);
+        return new StoredCase(file, plan, execution(rows.get(0)), peakBytes, stepMs, outOfMemory);
     }
 
     private static String text(Row row, String column) {
         return row.columnNames().contains(column) ? String.valueOf(row.getObject(column)) : "";
     }
 
-    private static Launching launching(Row row) {
+    private static Execution execution(Row row) {
         for (String part : text(row, "implementation").split("\\+")) {
-            for (Launching launching : Launching.values()) {
-                if (launching.suffix.equals(part)) {
-                    return launching;
+            for (Execution execution : Execution.values()) {
+                if (execution.suffix.equals(part)) {
+                    return execution;
                 }
             }
         }
-        return Launching.EAGER;
+        return Execution.EAGER;
     }
 
     /** Returns the plan of a stored case, or null if it is a case of another program. */
@@ -209,7 +209,7 @@ public final class StoredCases {
                 config = config.withAttention(part);
             } else if (part.equals("compiled")) {
                 config = config.withFusion(part);
-            } else if (!Set.of("plain", Launching.GRAPH.suffix, Launching.FUSED.suffix)
+            } else if (!Set.of("plain", Execution.GRAPH.suffix, Execution.FUSED.suffix)
                     .contains(part)) {
                 return null;
             }

@@ -35,29 +35,29 @@ public enum AccountingQuantity {
     /** (c) Largest tensor parallelism with which a batch can be compute-bound. */
     WIDEST_TENSOR("widest-tensor", ""),
     /** (c, d) Smallest compute-bound batch if both communications overlap. */
-    BATCH_CONCURRENT("batch-side-by-side", "tokens"),
+    BATCH_CONCURRENT("batch-concurrent", "tokens"),
     /** (c, d) {@link #BATCH_CONCURRENT} per chip. */
-    BATCH_PER_CHIP_CONCURRENT("batch-a-chip-side-by-side", "tokens"),
+    BATCH_PER_CHIP_CONCURRENT("batch-per-chip-concurrent", "tokens"),
     /** (c, d) {@link #BATCH_CONCURRENT} per FSDP shard. */
-    BATCH_PER_SHARD_CONCURRENT("batch-a-shard-side-by-side", "tokens"),
+    BATCH_PER_SHARD_CONCURRENT("batch-per-shard-concurrent", "tokens"),
     /** (c, d) Smallest compute-bound batch if one communication follows the other. */
-    BATCH_SEQUENTIAL("batch-in-turn", "tokens"),
+    BATCH_SEQUENTIAL("batch-sequential", "tokens"),
     /** (c, d) {@link #BATCH_SEQUENTIAL} per chip. */
-    BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-in-turn", "tokens"),
+    BATCH_PER_CHIP_SEQUENTIAL("batch-per-chip-sequential", "tokens"),
     /** (c, d) {@link #BATCH_SEQUENTIAL} per FSDP shard. */
-    BATCH_PER_SHARD_SEQUENTIAL("batch-a-shard-in-turn", "tokens"),
+    BATCH_PER_SHARD_SEQUENTIAL("batch-per-shard-sequential", "tokens"),
     /** (c) {@link #BATCH_CONCURRENT} of the best mesh of the same number of chips. */
-    BEST_MESH_BATCH_CONCURRENT("batch-best-mesh-side-by-side", "tokens"),
+    BEST_MESH_BATCH_CONCURRENT("batch-best-mesh-concurrent", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per chip. */
-    BEST_MESH_BATCH_PER_CHIP_CONCURRENT("batch-a-chip-best-mesh-side-by-side", "tokens"),
+    BEST_MESH_BATCH_PER_CHIP_CONCURRENT("batch-per-chip-best-mesh-concurrent", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_CONCURRENT} per FSDP shard of the given mesh. */
-    BEST_MESH_BATCH_PER_SHARD_CONCURRENT("batch-a-shard-best-mesh-side-by-side", "tokens"),
+    BEST_MESH_BATCH_PER_SHARD_CONCURRENT("batch-per-shard-best-mesh-concurrent", "tokens"),
     /** (c) {@link #BATCH_SEQUENTIAL} of the best mesh of the same number of chips. */
-    BEST_MESH_BATCH_SEQUENTIAL("batch-best-mesh-in-turn", "tokens"),
+    BEST_MESH_BATCH_SEQUENTIAL("batch-best-mesh-sequential", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_SEQUENTIAL} per chip. */
-    BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL("batch-a-chip-best-mesh-in-turn", "tokens"),
+    BEST_MESH_BATCH_PER_CHIP_SEQUENTIAL("batch-per-chip-best-mesh-sequential", "tokens"),
     /** (c) {@link #BEST_MESH_BATCH_SEQUENTIAL} per FSDP shard of the given mesh. */
-    BEST_MESH_BATCH_PER_SHARD_SEQUENTIAL("batch-a-shard-best-mesh-in-turn", "tokens"),
+    BEST_MESH_BATCH_PER_SHARD_SEQUENTIAL("batch-per-shard-best-mesh-sequential", "tokens"),
     /** (c) FSDP devices of the best mesh for {@link #BEST_MESH_BATCH_CONCURRENT}. */
     BEST_FSDP("best-x", ""),
     /** (c) Time to compute a block of {@link #BATCH_CONCURRENT}. */

@@ -14,25 +14,25 @@ import cs336.units.Tokens;
  * @param model the model
  * @param state types of the training state
  * @param tokens tokens of the batch of all N devices, whose activations are A
- * @param splitActivations f, between 0 and 1: ½ if half of the activations are sharded, 1 if each device keeps only its
- *     own sequences
+ * @param shardedActivations f, between 0 and 1: ½ if half of the activations are sharded, 1 if each device keeps only
+ *     its own sequences
  */
-public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, double splitActivations) {
+public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, double shardedActivations) {
     /** @throws IllegalArgumentException if f is not between 0 and 1 */
     public FsdpMemory {
-        if (!(splitActivations >= 0 && splitActivations <= 1)) {
-            throw new IllegalArgumentException("splitActivations must be between 0 and 1, not " + splitActivations);
+        if (!(shardedActivations >= 0 && shardedActivations <= 1)) {
+            throw new IllegalArgumentException("shardedActivations must be between 0 and 1, not " + shardedActivations);
         }
     }
 
     /** Returns the bytes that each device holds unsharded, for any N. */
     public Bytes whole() {
-        return model.kept(tokens).times(1 - splitActivations);
+        return model.kept(tokens).times(1 - shardedActivations);
     }
 
     /** Returns the sharded bytes of all devices together. */
     public Bytes split() {
-        return state.bytes(model.parameters()).plus(model.kept(tokens).times(splitActivations));
+        return state.bytes(model.parameters()).plus(model.kept(tokens).times(shardedActivations));
     }
 
     /** Returns memory(N), for the device with the largest shard. */
@@ -56,7 +56,7 @@ public record FsdpMemory(ModelShape model, TrainingState state, Tokens tokens, d
 
     /** Returns the most tokens for which {@link #whole} does not exceed the memory of a device. */
     public Tokens limit(Bytes memory) {
-        double perToken = model.keptPerToken().times(model.blocks()).count() * (1 - splitActivations);
+        double perToken = model.keptPerToken().times(model.blocks()).count() * (1 - shardedActivations);
         return new Tokens(perToken == 0 ? Long.MAX_VALUE : (long) (memory.count() / perToken));
     }
 }

@@ -37,8 +37,8 @@ public record Mesh(int data, int shards, ZeroStage stage, int tensor, int pipeli
     }
 
     /** Returns the mesh with n shards of each replica. */
-    public Mesh withShards(int n, ZeroStage what) {
-        return new Mesh(data, n, what, tensor, pipeline);
+    public Mesh withShards(int n, ZeroStage newStage) {
+        return new Mesh(data, n, newStage, tensor, pipeline);
     }
 
     /** Returns the mesh with n devices that shard each matrix. */

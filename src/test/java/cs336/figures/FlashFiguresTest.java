@@ -46,8 +46,8 @@ class FlashFiguresTest {
                         boolean fits = !implementation.equals("plain") || context < 65_536;
                         String status = !known ? "unsupported" : fits ? "ok" : "oom";
                         for (String pass : List.of("forward", "backward", "forward-backward")) {
-                            double ms = FlashFigures.operations(pass, 1, context, d, true)
-                                    / (dtype.equals("bf16") ? 2e9 : 1e9);
+                            double ms =
+                                    FlashFigures.flops(pass, 1, context, d, true) / (dtype.equals("bf16") ? 2e9 : 1e9);
                             rows.add(row(context, d, dtype, implementation, pass, "ms", ms, status));
                         }
                         rows.add(row(context, d, dtype, implementation, "peak-memory", "bytes", 4e3 * context, status));
@@ -84,15 +84,14 @@ class FlashFiguresTest {
     @Test
     void operationsAreThoseOfTheMatmulsBelowTheDiagonal() {
         // Masked scores are not counted: two matmuls of 2·d FLOPs for each of T²/2 scores.
-        assertEquals(4.0 * 64 * 16_384 * 16_384 / 2 * 16, FlashFigures.operations("forward", 16, 16_384, 64, true));
+        assertEquals(4.0 * 64 * 16_384 * 16_384 / 2 * 16, FlashFigures.flops("forward", 16, 16_384, 64, true));
         assertEquals(
-                2.5 * FlashFigures.operations("forward", 3, 512, 32, false),
-                FlashFigures.operations("backward", 3, 512, 32, false));
+                2.5 * FlashFigures.flops("forward", 3, 512, 32, false),
+                FlashFigures.flops("backward", 3, 512, 32, false));
         assertEquals(
-                FlashFigures.operations("forward", 1, 512, 32, true)
-                        + FlashFigures.operations("backward", 1, 512, 32, true),
-                FlashFigures.operations("forward-backward", 1, 512, 32, true));
-        assertThrows(IllegalArgumentException.class, () -> FlashFigures.operations("optimizer", 1, 1, 1, true));
+                FlashFigures.flops("forward", 1, 512, 32, true) + FlashFigures.flops("backward", 1, 512, 32, true),
+                FlashFigures.flops("forward-backward", 1, 512, 32, true));
+        assertThrows(IllegalArgumentException.class, () -> FlashFigures.flops("optimizer", 1, 1, 1, true));
     }
 
     @Test

@@ -11,7 +11,7 @@ import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.bench.FsdpMode;
 import cs336.planner.PlanTime.TimePart;
-import cs336.planner.StoredCases.Launching;
+import cs336.planner.StoredCases.Execution;
 import cs336.planner.StoredCases.StoredCase;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -30,7 +30,7 @@ class PlanTimeTest {
             StepPlan plan = stored.plan();
             // In bf16 a step that is GPU-bound by the prediction may have been launch-bound on a slower host.
             boolean comparable = stored.stepMs() != null
-                    && stored.launching() == Launching.EAGER
+                    && stored.execution() == Execution.EAGER
                     && plan.gpus() == 1
                     && plan.precision() == Precision.FP32;
             if (!comparable) {

@@ -15,7 +15,7 @@ import cs336.distributed.bench.ShardMode;
 import cs336.distributed.bench.ShardedMemory;
 import cs336.kernels.gemm.Fp32Gemm;
 import cs336.kernels.runtime.Fp32Emulation;
-import cs336.planner.StoredCases.Launching;
+import cs336.planner.StoredCases.Execution;
 import cs336.planner.StoredCases.StoredCase;
 import cs336.scaling.memory.AttentionMemory;
 import cs336.scaling.memory.ModelMemory;
@@ -72,7 +72,7 @@ class StoredPeaksTest {
     static void compare() throws IOException {
         for (StoredCase stored : StoredCases.all()) {
             long predicted = predictedBytes(stored);
-            String name = stored.file() + " " + stored.launching() + " " + stored.plan();
+            String name = stored.file() + " " + stored.execution() + " " + stored.plan();
             COMPARED.add(new ComparedPeak(name, stored, stored.peakBytes(), predicted, stored.outOfMemory()));
         }
         addFirstSteps();
@@ -87,11 +87,11 @@ class StoredPeaksTest {
      */
     private static long predictedBytes(StoredCase stored) {
         StepPlan plan = stored.plan();
-        if (stored.launching() == Launching.EAGER) {
+        if (stored.execution() == Execution.EAGER) {
             return PlanMemory.of(plan).total().count();
         }
         boolean forward = plan.pass() == Pass.FORWARD;
-        boolean returnsLogits = forward && stored.launching() == Launching.FUSED;
+        boolean returnsLogits = forward && stored.execution() == Execution.FUSED;
         long parameters = plan.config().parameterCount() * Float.BYTES;
         long logits = (long) plan.batch()
                 * plan.config().contextLength()

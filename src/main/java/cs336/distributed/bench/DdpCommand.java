@@ -304,7 +304,7 @@ public final class DdpCommand extends LabCommand {
             for (ModelOptions.Model model : models.models()) {
                 cases.addAll(cases(model, precision, chosen));
             }
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()));
         });
         Launcher launcher = checked(() -> ranks.launcher(storage.device()));
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);

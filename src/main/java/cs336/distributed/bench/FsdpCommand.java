@@ -159,7 +159,7 @@ public final class FsdpCommand extends LabCommand {
             List<Case> cases = checkedModels().stream()
                     .flatMap(model -> cases(model).stream())
                     .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()));
         });
         Launcher launcher = checked(this::launcher);
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);

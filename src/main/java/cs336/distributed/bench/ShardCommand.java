@@ -105,7 +105,7 @@ public final class ShardCommand extends LabCommand {
             List<Case> cases = checkedModels().stream()
                     .flatMap(model -> cases(model).stream())
                     .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.areRestarted()));
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()));
         });
         Launcher launcher = checked(() -> ranks.launcher(storage.device()));
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);

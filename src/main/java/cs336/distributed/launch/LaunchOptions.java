@@ -60,7 +60,7 @@ public class LaunchOptions {
     }
 
     /** Returns whether this process is a rank that torchrun has started again after a failure. */
-    public boolean areRestarted() {
+    public boolean isRestarted() {
         return join && World.restarts() > 0;
     }
 

@@ -179,7 +179,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private Map<String, Tensor> distinct(Map<String, Tensor> more) {
         var distinct = new LinkedHashMap<String, Tensor>();
         more.forEach((name, parameter) -> {
-            requireTrainable(name, parameter);
+            requireNew(name, parameter);
             if (distinct.values().stream().noneMatch(parameter::is_same)) {
                 distinct.put(name, parameter);
             }
@@ -187,7 +187,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
         return distinct;
     }
 
-    private void requireTrainable(String name, Tensor parameter) {
+    private void requireNew(String name, Tensor parameter) {
         if (!parameter.defined() || !parameter.is_floating_point() || !parameter.is_contiguous()) {
             throw new IllegalArgumentException("parameter " + name + " must be a contiguous floating-point tensor");
         }
