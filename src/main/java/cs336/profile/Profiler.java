@@ -95,7 +95,7 @@ public final class Profiler implements AutoCloseable {
                         "PyTorch's profiler is already running, started by other code; stop it first");
             }
             profiler.synchronize(); // so that earlier GPU work is not recorded
-            Kineto.start(new Kineto.Settings(options.cuda(), options.shapes(), options.memory()));
+            Kineto.start(new Kineto.Settings(options.cuda(), options.operators(), options.shapes(), options.memory()));
             if (!options.memory()) { // such a recording can only be stopped on the thread that started it
                 Runtime.getRuntime().addShutdownHook(profiler.discard);
             }

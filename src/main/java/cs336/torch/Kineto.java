@@ -22,6 +22,8 @@ import org.bytedeco.pytorch.global.torch.ProfilerState;
  * the process.
  */
 public final class Kineto {
+    private static final byte USER_SCOPE = 7; // at::RecordScope::USER_SCOPE, ATen/record_function.h
+
     private static final Function ENABLE;
     private static final Function DISABLE;
     private static final Function SAVE;
@@ -48,11 +50,12 @@ public final class Kineto {
      * The settings of a recording.
      *
      * @param cuda whether to record kernels, copies and CUDA calls
+     * @param operators whether to record operators; otherwise only user annotations
      * @param shapes whether to record the input shapes of operators
      * @param memory whether to record each allocation; PyTorch reports allocations only to the profiler of the starting
      *     thread, so such a recording has no operators of other Java threads
      */
-    public record Settings(boolean cuda, boolean shapes, boolean memory) {}
+    public record Settings(boolean cuda, boolean operators, boolean shapes, boolean memory) {}
 
     /** Returns whether PyTorch's profiler runs on this thread, including one that other code has started. */
     public static boolean isRunning() {
@@ -82,7 +85,7 @@ public final class Kineto {
                     experimental,
                     "");
             torch.prepareProfiler(config, activities);
-            ENABLE.invokeVoid(new Object[] {pointer(config), pointer(activities), allScopes()});
+            ENABLE.invokeVoid(new Object[] {pointer(config), pointer(activities), scopes(settings.operators)});
         }
     }
 
@@ -105,14 +108,25 @@ public final class Kineto {
         return new Pointer(object.address());
     }
 
-    /** Returns an empty {@code std::unordered_set<at::RecordScope>} of libstdc++, which selects all scopes. */
-    private static Memory allScopes() {
-        var set = new Memory(56);
+    /**
+     * Returns a {@code std::unordered_set<at::RecordScope>} of libstdc++: an empty one, which selects all scopes, or
+     * one with the scope of user annotations.
+     */
+    private static Memory scopes(boolean all) {
+        var set = new Memory(72);
         set.clear();
+        long firstNode = 16;
         long singleBucket = 48;
+        long node = 56; // pointer to the next node, then the value
         set.setPointer(0, set.share(singleBucket));
         set.setLong(8, 1); // number of buckets
         set.setFloat(32, 1); // maximum load factor
+        if (!all) {
+            set.setPointer(singleBucket, set.share(firstNode)); // what precedes the bucket's first node
+            set.setPointer(firstNode, set.share(node));
+            set.setLong(24, 1); // number of elements
+            set.setByte(node + 8, USER_SCOPE);
+        }
         return set;
     }
 

@@ -15,8 +15,8 @@ import java.util.List;
 
 /**
  * Measures profiling overhead: the time of a training step without listeners, with a range listener that does nothing,
- * and with the profiler. Times are medians of interleaved steps in milliseconds. Arguments are a device, a model size,
- * a context length and a precision, as in {@code cuda small 128 fp32}.
+ * and with the profiler, with and without operators. Times are medians of interleaved steps in milliseconds. Arguments
+ * are a device, a model size, a context length and a precision, as in {@code cuda small 128 fp32}.
  */
 final class ProfilerCost {
     private static final int WARM_UP = 40;
@@ -33,6 +33,7 @@ final class ProfilerCost {
         List<Double> plain = new ArrayList<>();
         List<Double> listened = new ArrayList<>();
         List<Double> profiled = new ArrayList<>();
+        List<Double> withoutOperators = new ArrayList<>();
         List<Double> busy = new ArrayList<>();
         List<Double> startAndStop = new ArrayList<>();
         var silent = new RangeListener() {
@@ -69,14 +70,22 @@ final class ProfilerCost {
                 busy.add(profile.kernels().busy() / 1e6 / STEPS);
                 events = profile.trace().host().size() / STEPS;
                 ranges = profile.trace().ranges().size() / STEPS;
+                try (var profiler = Profiler.start(ProfilerOptions.standard().withoutOperators())) {
+                    time(device, step, withoutOperators);
+                }
             }
         }
         System.out.printf(
                 "%s, %s, context %d, %s, TF32 off: a training step of %d events on CPU threads, %d of them ranges%n",
                 device.productName(), size, context, precision, events, ranges);
         System.out.printf(
-                "plain %.3f ms, with range listener %.3f ms, profiled %.3f ms; GPU busy time %.3f ms per step; start, stop and reading %.0f ms%n",
-                median(plain), median(listened), median(profiled), median(busy), median(startAndStop));
+                "plain %.3f ms, with range listener %.3f ms, profiled %.3f ms, without operators %.3f ms; GPU busy time %.3f ms per step; start, stop and reading %.0f ms%n",
+                median(plain),
+                median(listened),
+                median(profiled),
+                median(withoutOperators),
+                median(busy),
+                median(startAndStop));
     }
 
     private static void time(Device device, Benchmark.Step step, List<Double> times) {

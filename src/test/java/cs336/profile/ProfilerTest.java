@@ -25,7 +25,9 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -249,6 +251,21 @@ class ProfilerTest {
     }
 
     @Test
+    void withoutOperatorsOnlyRangesAreRecorded() {
+        ProfilerOptions few = ProfilerOptions.standard().cpuOnly().withoutOperators();
+        Profile profile = profileOf(few, () -> {
+            try (var outer = ProfilerRange.of("outer");
+                    var inner = ProfilerRange.of("inner")) {
+                multiply();
+            }
+        });
+        assertEquals(
+                Set.of("ProfilerStep#0", "outer", "inner"),
+                profile.trace().host().stream().map(HostEvent::name).collect(Collectors.toSet()));
+        assertThrows(IllegalArgumentException.class, few::withShapes);
+    }
+
+    @Test
     void aProfileSurvivesWritingAndReading() throws IOException {
         Profile profile = threeSteps();
         Path file = folder.resolve("trace.json.gz");
@@ -365,7 +382,7 @@ class ProfilerTest {
         if (Device.cudaCount() > 0) {
             return;
         }
-        var e = assertThrows(IllegalArgumentException.class, () -> new ProfilerOptions(true, false, false));
+        var e = assertThrows(IllegalArgumentException.class, () -> new ProfilerOptions(true, true, false, false));
         assertTrue(e.getMessage().contains("no CUDA GPU"), e.getMessage());
     }
 

@@ -14,6 +14,7 @@ import cs336.profile.KernelKind;
 import cs336.profile.Overlap;
 import cs336.profile.Profile;
 import cs336.profile.Profiler;
+import cs336.profile.ProfilerOptions;
 import cs336.profile.Trace;
 import java.io.IOException;
 import java.io.Serializable;
@@ -35,8 +36,8 @@ import java.util.stream.IntStream;
 final class StepTraces {
     /** The description of the option {@code --trace}. */
     static final String OPTION_DESCRIPTION =
-            "record three more steps of each mode, as one trace per rank: <mode>-rank<n>.json.gz; with several"
-                    + " models, in a folder for each";
+            "record three more steps of each mode without operators, which slow down launch-bound steps, as one"
+                    + " trace per rank: <mode>-rank<n>.json.gz; with several models, in a folder for each";
 
     private static final int STEPS = 3;
 
@@ -91,7 +92,7 @@ final class StepTraces {
         step.run(); // the first step determines the order of the collectives
         group.barrier();
         Profile profile;
-        try (var profiler = Profiler.start()) {
+        try (var profiler = Profiler.start(ProfilerOptions.standard().withoutOperators())) {
             for (int i = 0; i < STEPS; i++) {
                 if (i > 0) {
                     profiler.step();
