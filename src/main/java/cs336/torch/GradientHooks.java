@@ -24,9 +24,9 @@ import org.bytedeco.pytorch.VoidTensorHook;
  * listener.
  *
  * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times, and also
- * if the pass returns its gradient instead of accumulating it, as {@link Backward#gradients} does. The listeners run on
- * the thread of the backward pass, or on that which calls {@link #flush}. Their exceptions end the backward pass and
- * reach the caller.
+ * if the pass returns its gradient instead of accumulating it, as {@link Backward#gradients} does. A pass that a
+ * compiler records is not reported: its gradients are not those of a step. The listeners run on the thread of the
+ * backward pass, or on that which calls {@link #flush}. Their exceptions end the backward pass and reach the caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;
@@ -106,6 +106,9 @@ public final class GradientHooks implements AutoCloseable {
         @Override
         public void call(TensorBase gradient) {
             gradient.close(); // with a second reference, autograd would copy the gradient instead of moving it
+            if (OperatorInterceptor.isActive()) {
+                return;
+            }
             try {
                 flush();
                 before.accept(parameter);

@@ -8,11 +8,14 @@ import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.GradientClipping;
+import cs336.basics.Linear;
 import cs336.basics.Losses;
 import cs336.basics.ModelEdition;
+import cs336.basics.NnModule;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.bench.Precision;
+import cs336.compile.Compiled;
 import cs336.compile.CompiledStep;
 import cs336.distributed.bench.ToyModel;
 import cs336.distributed.bench.ToyTraining;
@@ -33,6 +36,7 @@ import java.util.function.IntUnaryOperator;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 
 /**
  * The checks of {@link CompiledStepRanksTest} on several ranks, in one run. They compare the training of a
@@ -83,6 +87,9 @@ public final class CompiledStepChecks implements RankProgram<Long, LinkedHashMap
                 () -> train(Strategy.bucketed(0.004), FUSED, rank -> CONTEXT - rank % 2));
         check("accumulated gradients are averaged over batches and ranks", () -> accumulate(Strategy.bucketed(0.004)));
         check("accumulated gradients are averaged after the passes", () -> accumulate(Strategy.flat()));
+        for (Strategy strategy : STRATEGIES) {
+            check("a compiled forward pass trains like a plain one: " + strategy, () -> compiledForward(strategy));
+        }
         check("ZeRO stage 1 equals a single process", this::sharded);
         check("fp16 ranks agree on an overflow", this::overflow);
         check("steps leak no native objects", this::leaks);
@@ -185,6 +192,60 @@ public final class CompiledStepChecks implements RankProgram<Long, LinkedHashMap
                     }
                 }
             }
+        }
+    }
+
+    /** A model of two layers, which a compiler records with gradients on every device. */
+    private static final class Perceptron extends NnModule {
+        private final Linear first;
+        private final Linear second;
+
+        Perceptron(Device device) {
+            first = child("first", new Linear(5, 7, device, DType.FLOAT64));
+            second = child("second", new Linear(7, 3, device, DType.FLOAT64));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return second.forward(torch.tanh(first.forward(x)))
+                    .pow(new Scalar(2))
+                    .mean();
+        }
+    }
+
+    private void compiledForward(Strategy strategy) {
+        Torch.seed(seed);
+        try (var model = new Perceptron(device);
+                var ddp = new DistributedDataParallel(model, group, strategy);
+                var alone = new Perceptron(device);
+                var compiled = Compiled.of(model)) {
+            alone.load(model.namedParameters());
+            for (int step = 0; step < 3; step++) {
+                try (var scope = MemoryScope.open()) {
+                    for (int batch = 0; batch < 2; batch++) { // each has a recording of its own in the first step
+                        Torch.seed(seed + 2 * step + batch);
+                        long rows = 2 + batch;
+                        Tensor x = torch.randn(
+                                new long[] {rows * group.size(), 5},
+                                group.device().options(DType.FLOAT64));
+                        try (var accumulation = batch == 0 ? ddp.noSync() : null) {
+                            compiled.apply(x.narrow(0, rows * group.rank(), rows))[0].backward();
+                        }
+                        alone.forward(x).backward();
+                    }
+                    ddp.finishGradientSynchronization();
+                    alone.namedParameters()
+                            .forEach((name, parameter) -> RankChecks.requireClose(
+                                    parameter.grad(),
+                                    model.namedParameters().get(name).grad(),
+                                    1e-12,
+                                    1e-15,
+                                    name));
+                    model.zeroGrad();
+                    alone.zeroGrad();
+                }
+            }
+            assertEquals(2, compiled.recordings());
         }
     }
 
