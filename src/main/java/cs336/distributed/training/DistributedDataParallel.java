@@ -77,6 +77,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final ProcessGroup group;
     private final List<String> names = new ArrayList<>();
     private final List<Tensor> parameters = new ArrayList<>(); // trainable, without duplicates
+    private final Map<String, Tensor> frozen = new HashMap<>();
     private final Map<Long, Integer> indices = new HashMap<>(); // of the parameters, by address
     private final List<GradientCollective> collectives;
     private final GradientHooks hooks; // null unless collectives overlap with the backward pass
@@ -136,6 +137,8 @@ public final class DistributedDataParallel implements AutoCloseable {
             if (parameter.requires_grad() && indices.putIfAbsent(address, parameters.size()) == null) {
                 names.add(name);
                 parameters.add(parameter);
+            } else if (!parameter.requires_grad()) {
+                frozen.put(name, parameter);
             }
         });
         if (parameters.isEmpty()) {
@@ -183,10 +186,12 @@ public final class DistributedDataParallel implements AutoCloseable {
      * current stream waits, so the optimizer's step can be queued at once. All ranks call it after the last backward
      * pass of a step, before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
+     * @throws IllegalStateException inside {@link #noSync}, after {@link #close}, or if a parameter requires a gradient
+     *     that did not during construction
      */
     public void finishGradientSynchronization() {
         requireSynchronising("finishGradientSynchronization()");
+        frozen.forEach(SameParameters::requireFrozen);
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {
             if (hooks != null) {

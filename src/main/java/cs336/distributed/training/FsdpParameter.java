@@ -37,6 +37,7 @@ final class FsdpParameter implements AutoCloseable {
     private Tensor empty; // without rows, in the compute dtype: another dtype would replace autograd's leaf node
     private DType reduceDtype;
     private Tensor gradient; // of the whole parameter, not yet reduced; null if there is none
+    private boolean trainable; // during construction
     private boolean created; // whether this step has created the gradient of the master
     private boolean present; // whether a gradient has arrived since clearPresent()
 
@@ -73,7 +74,8 @@ final class FsdpParameter implements AutoCloseable {
         DType compute = computeDtype == null ? own : computeDtype;
         DType reduce = newReduceDtype == null ? compute : newReduceDtype;
         reduceDtype = sharded ? reduce : own;
-        master.set_requires_grad(weight.requires_grad());
+        trainable = weight.requires_grad();
+        master.set_requires_grad(trainable);
         if (!sharded && compute == own) {
             return; // the module computes with the master itself
         }
@@ -105,7 +107,14 @@ final class FsdpParameter implements AutoCloseable {
     }
 
     boolean isTrainable() {
-        return master.requires_grad();
+        return trainable;
+    }
+
+    /** Checks that the module's tensor requires no gradient if it was frozen during construction. */
+    void requireStillFrozen() {
+        if (!isTrainable() && !weight.isNull()) {
+            SameParameters.requireFrozen(name, weight);
+        }
     }
 
     /** Returns the tensor that the optimizer updates: this rank's rows, or the whole parameter if it is replicated. */

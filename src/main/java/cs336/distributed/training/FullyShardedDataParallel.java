@@ -74,8 +74,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>Initialization.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
  * the parameter of each {@link Linear} and {@link Embedding} as soon as it exists, so that these are never all in the
- * memory of one rank. The constructor of this class shards a module that exists. Tied weights are one parameter.
- * {@code requires_grad} of each parameter is read once, during construction.
+ * memory of one rank. The constructor of this class shards a module that exists. Tied weights are one parameter. A
+ * parameter that is frozen during construction must stay frozen.
  *
  * <p><b>Gradient accumulation.</b> Several backward passes may precede {@link #finishGradientSynchronization}; each
  * reduces its gradients. {@link #noSync} postpones the reduction, but keeps whole gradients in memory.
@@ -585,10 +585,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * blocks; with NCCL the current stream waits, so the optimizer's step can be queued at once. All ranks call it
      * after the last backward pass of a step, before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}, or after {@link #close}
+     * @throws IllegalStateException inside {@link #noSync}, after {@link #close}, or if a parameter requires a gradient
+     *     that did not during construction
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");
+        parameters.values().forEach(FsdpParameter::requireStillFrozen);
         if (!synchronising) {
             throw new IllegalStateException(
                     "finishGradientSynchronization() was called inside noSync(); close its scope first");

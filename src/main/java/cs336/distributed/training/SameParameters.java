@@ -30,6 +30,19 @@ final class SameParameters {
         require(group, descriptions);
     }
 
+    /**
+     * Checks that a parameter that was frozen when a container was created is still frozen: its gradient would not be
+     * averaged.
+     *
+     * @throws IllegalStateException if it requires a gradient
+     */
+    static void requireFrozen(String name, Tensor parameter) {
+        if (parameter.requires_grad()) {
+            throw new IllegalStateException("parameter " + name
+                    + " requires a gradient, but was frozen when its container was created; create a new container");
+        }
+    }
+
     /** Returns the description of a parameter, as in {@code fc.weight fp32[4, 2] frozen}. */
     static String describe(String name, DType dtype, long[] shape, boolean isTrainable) {
         return name + " " + dtype + Arrays.toString(shape) + (isTrainable ? "" : " frozen");

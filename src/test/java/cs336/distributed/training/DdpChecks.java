@@ -463,6 +463,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                     requireRejected(ddp::finishGradientSynchronization, "inside noSync()");
                 }
             }
+            model.frozen.set_requires_grad(true);
+            requireRejected(ddp::finishGradientSynchronization, "parameter frozen requires a gradient");
+            model.frozen.set_requires_grad(false);
             requireClosedIsRejected(model, strategy);
             if (!strategy.overlaps()) {
                 return;

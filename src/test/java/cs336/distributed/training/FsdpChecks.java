@@ -147,6 +147,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("reduced gradients of another dtype accumulate", this::reducedTwice);
         each("gathered units are limited", this::limits);
         each("steps leak no native objects", this::leaks);
+        each("a parameter may be frozen later", this::frozenLater);
+        each("a frozen parameter must stay frozen", this::trainableLater);
         each("invalid calls are rejected", this::invalidCalls);
         return wrong;
     }
@@ -1251,6 +1253,50 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(
                     () -> FullyShardedDataParallel.construct(this::frozenOnOneRank, group, STANDARD),
                     "all ranks must have the same model");
+        }
+    }
+
+    private Tensor ids() {
+        return torch.zeros(new long[] {1, 2}, device.options(DType.INT64));
+    }
+
+    private void frozenLater() {
+        for (boolean isShard : new boolean[] {true, false}) {
+            try (var alone = course(seed, 9, 10, device, FP64);
+                    var model = course(seed, 9, 10, device, FP64);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                    var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0);
+                    var optimizerAlone = new Sgd(alone.namedParameters(), 0.1, 0)) {
+                for (int step = 0; step < 3; step++) {
+                    if (step == 1) { // through the tensor of the optimizer, or that of the module
+                        (isShard ? fsdp.namedParameters() : model.namedParameters())
+                                .get("fc1.weight")
+                                .set_requires_grad(false);
+                        alone.namedParameters().get("fc1.weight").set_requires_grad(false);
+                    }
+                    Backward.of(fsdp.forward(ids()).pow(new Scalar(2)).sum()).run();
+                    fsdp.finishGradientSynchronization();
+                    optimizer.step();
+                    fsdp.zeroGrad();
+                    Backward.of(alone.forward(ids()).pow(new Scalar(2)).sum()).run();
+                    optimizerAlone.step();
+                    optimizerAlone.zeroGrad();
+                    requireSame(alone, fsdp, EXACT, EXACT, "step " + step);
+                }
+            }
+        }
+    }
+
+    private void trainableLater() {
+        for (String name : List.of("fc1.weight", "norm1.weight")) { // a shard, and a replicated parameter
+            try (var model = course(seed, 9, 10, device, FP64)) {
+                model.namedParameters().get(name).set_requires_grad(false);
+                try (var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+                    model.namedParameters().get(name).set_requires_grad(true);
+                    Backward.of(fsdp.forward(ids()).sum()).run();
+                    requireRejected(fsdp::finishGradientSynchronization, "parameter " + name + " requires a gradient");
+                }
+            }
         }
     }
 
