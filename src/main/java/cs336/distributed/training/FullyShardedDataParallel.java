@@ -14,6 +14,7 @@ import cs336.distributed.training.UseSequence.Use;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.OperatorInterceptor;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.io.IOException;
@@ -433,6 +434,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     private void beforeForward(FsdpUnit unit) {
+        if (OperatorInterceptor.isActive()) {
+            throw new IllegalStateException("the forward pass gathers parameters from other ranks, which a compiler"
+                    + " cannot record; compile functions inside of the module's layers instead");
+        }
         unit.forwards++;
         use(unit, false, BackwardHook.isInBackwardPass());
     }

@@ -23,6 +23,7 @@ import cs336.basics.Sgd;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.checkpointing.CheckpointPolicy;
+import cs336.compile.Compiled;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.FailingWellTest;
 import cs336.distributed.launch.RankProgram;
@@ -1235,7 +1236,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             }
             requireRejected(() -> fsdp.load(Map.of()), "parameter embedding.weight");
             requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter x");
-            Tensor y = fsdp.forward(torch.zeros(new long[] {1, 2}, device.options(DType.INT64)));
+            Tensor y = fsdp.forward(ids());
+            requireRejected(() -> Compiled.of(model).apply(ids()), "which a compiler cannot record");
             fsdp.close();
             fsdp.close();
             requireRejected(() -> Backward.of(y.sum()).run(), "closed");
