@@ -362,9 +362,14 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * {@link #finishGradientSynchronization}.
      *
      * @return equal on all ranks; a 0-dimensional tensor in the caller's memory scope
+     * @throws IllegalStateException if gradients await that method, or after {@link #close}
      */
     public Tensor gradientNorm() {
         requireOpen("gradientNorm()");
+        if (units.stream().anyMatch(unit -> unit.inBackward || unit.unreduced || unit == reduceScattered)) {
+            throw new IllegalStateException(
+                    "gradients are not reduced yet; call finishGradientSynchronization() first");
+        }
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor squares = squaredNorm(
@@ -384,6 +389,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * @return the norm of all gradients before clipping, equal on all ranks; a 0-dimensional tensor in the caller's
      *     memory scope
      * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     * @throws IllegalStateException as {@link #gradientNorm}
      */
     public Tensor clipGradients(double maxNorm) {
         requireOpen("clipGradients()");

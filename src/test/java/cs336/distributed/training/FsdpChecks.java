@@ -1238,6 +1238,11 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter x");
             Tensor y = fsdp.forward(ids());
             requireRejected(() -> Compiled.of(model).apply(ids()), "which a compiler cannot record");
+            Backward.of(fsdp.forward(ids()).sum()).run();
+            requireRejected(fsdp::gradientNorm, "call finishGradientSynchronization() first");
+            requireRejected(() -> fsdp.clipGradients(1), "call finishGradientSynchronization() first");
+            fsdp.finishGradientSynchronization();
+            require(fsdp.gradientNorm().item_double() > 0, "gradients have no norm");
             fsdp.close();
             fsdp.close();
             requireRejected(() -> Backward.of(y.sum()).run(), "closed");
