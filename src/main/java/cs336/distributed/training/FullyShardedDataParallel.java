@@ -199,6 +199,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * is cast to the compute dtype.
      */
     public Tensor forward(Tensor input) {
+        requireOpen("forward()");
         DType compute = settings.computeDtype();
         if (compute == null || !input.is_floating_point()) {
             return module.forward(input);
@@ -354,6 +355,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     /** Discards all gradients, including those that {@link #noSync} has accumulated. */
     public void zeroGrad() {
+        requireOpen("zeroGrad()");
         parameters.values().forEach(FsdpParameter::zeroGrad);
     }
 

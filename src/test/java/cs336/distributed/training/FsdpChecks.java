@@ -1245,6 +1245,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             require(fsdp.gradientNorm().item_double() > 0, "gradients have no norm");
             fsdp.close();
             fsdp.close();
+            requireRejected(() -> fsdp.forward(ids()), "was called on a closed container");
+            requireRejected(fsdp::zeroGrad, "was called on a closed container");
             requireRejected(() -> Backward.of(y.sum()).run(), "closed");
             requireRejected(fsdp::finishGradientSynchronization, "was called on a closed container");
             requireRejected(fsdp::noSync, "was called on a closed container");
