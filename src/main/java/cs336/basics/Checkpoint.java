@@ -87,6 +87,7 @@ public final class Checkpoint {
 
     private static void requireNotReserved(Map<String, Tensor> parameters, Map<String, String> metadata) {
         for (String name : parameters.keySet()) {
+            NnModule.requireUnsharded("parameter " + name, parameters.get(name));
             if (name.startsWith(PREFIX)) {
                 throw new IllegalArgumentException(
                         "parameter " + name + " must not begin with '" + PREFIX + "', as the optimizer's state does");

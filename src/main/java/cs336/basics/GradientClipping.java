@@ -127,6 +127,7 @@ public final class GradientClipping {
         List<Tensor> gradients = new ArrayList<>();
         for (Tensor parameter : parameters) {
             Tensors.requireDefined("parameter", parameter);
+            NnModule.requireUnsharded("parameter", parameter);
             Tensor gradient = parameter.grad();
             if (gradient.defined()) {
                 gradients.add(gradient);

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -26,6 +27,10 @@ import org.bytedeco.pytorch.Tensor;
 public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
     private static final ThreadLocal<BiConsumer<NnModule, Tensor>> LISTENER = new ThreadLocal<>();
+
+    /** The parameters of modules that a container holds as shards. */
+    private static final Set<Tensor> SHARDED =
+            Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
     private static final Consumer<Tensor> NO_ACTION = output -> {};
 
@@ -198,6 +203,28 @@ public abstract class NnModule implements AutoCloseable {
                 .collect(Collectors.toCollection(ArrayList::new));
     }
 
+    /**
+     * Declares that a container holds the values and gradients of a parameter as shards. From then on optimizers,
+     * checkpoints, {@link GradientClipping} and {@link #zeroGrad} reject it, because it is empty between passes.
+     *
+     * @param parameter the object that {@link #namedParameters} returns
+     */
+    public static void declareSharded(Tensor parameter) {
+        SHARDED.add(parameter);
+    }
+
+    /**
+     * Checks that a parameter is not {@linkplain #declareSharded declared} as sharded.
+     *
+     * @throws IllegalArgumentException if it is
+     */
+    public static void requireUnsharded(String name, Tensor parameter) {
+        if (SHARDED.contains(parameter)) {
+            throw new IllegalArgumentException(
+                    name + " is sharded; use the parameters and methods of the container that shards its module");
+        }
+    }
+
     private void requireOpen() {
         if (closed) {
             throw new IllegalStateException(name + " is closed");
@@ -218,11 +245,15 @@ public abstract class NnModule implements AutoCloseable {
      * Frees the gradients of all parameters, like {@code zero_grad(set_to_none=True)}: they are undefined until the
      * next backward pass.
      *
+     * @throws IllegalArgumentException if a container shards the parameters: it has the gradients
      * @throws IllegalStateException if the layer is closed
      */
     public final void zeroGrad() {
         requireOpen();
-        parameters().forEach(parameter -> parameter.mutable_grad().reset());
+        parameters().forEach(parameter -> {
+            requireUnsharded("a parameter of " + name, parameter);
+            parameter.mutable_grad().reset();
+        });
     }
 
     /**

@@ -38,13 +38,14 @@ final class TrainedParameters {
     /**
      * Checks that no tensor has two names.
      *
-     * @throws IllegalArgumentException if a tensor is null, closed, undefined or has two names
+     * @throws IllegalArgumentException if a tensor is null, closed, undefined or sharded, or has two names
      */
     static void requireDistinct(Map<String, Tensor> named) {
         Map<Long, String> seen = new HashMap<>();
         try (var scope = MemoryScope.open()) {
             named.forEach((name, tensor) -> {
                 Tensors.requireDefined("parameter " + name, tensor);
+                NnModule.requireUnsharded("parameter " + name, tensor);
                 String other = seen.put(tensor.unsafeGetTensorImpl().address(), name);
                 if (other != null) {
                     throw new IllegalArgumentException("parameters " + other + " and " + name + " are the same tensor");

@@ -1,5 +1,6 @@
 package cs336.distributed.training;
 
+import cs336.basics.NnModule;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -70,6 +71,7 @@ final class FsdpParameter implements AutoCloseable {
     /** Prepares the parameter for training, once {@code requires_grad} of the module's tensor is final. */
     void prepare(String newName, DType computeDtype, DType newReduceDtype) {
         name = newName;
+        NnModule.declareSharded(weight);
         DType own = DType.of(master);
         DType compute = computeDtype == null ? own : computeDtype;
         DType reduce = newReduceDtype == null ? compute : newReduceDtype;

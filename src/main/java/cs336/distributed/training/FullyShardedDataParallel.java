@@ -58,7 +58,9 @@ import org.bytedeco.pytorch.Tensor;
  * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered
  * tensor, otherwise it has no rows. The gathered tensor is one object whose memory is freed and allocated again
  * ({@code TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as the
- * transposed weight of a matrix multiplication. These views see the values that are gathered again.
+ * transposed weight of a matrix multiplication. These views see the values that are gathered again. Optimizers,
+ * checkpoints and clipping use the tensors and methods of this class instead, and reject those of the module. An
+ * optimizer that was created from the module before this container updates nothing.
  *
  * <p><b>Units.</b> A unit is gathered before the forward pass of one of its modules and freed after it. When the
  * backward pass reaches the output of the module, the unit is gathered again. Its backward pass has ended when that of

@@ -1,5 +1,6 @@
 package cs336.distributed.training;
 
+import cs336.basics.NnModule;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.DType;
 import cs336.torch.Tensors;
@@ -17,11 +18,13 @@ final class SameParameters {
      * Compares the parameters of all ranks. All ranks must call it.
      *
      * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, dtypes or in which
-     *     of them require a gradient; on this rank, if one is not contiguous
+     *     of them require a gradient; on this rank, if one is closed, sharded or not contiguous
      */
     static void require(ProcessGroup group, Map<String, Tensor> named) {
         var descriptions = new ArrayList<String>();
         named.forEach((name, parameter) -> {
+            Tensors.requireDefined("parameter " + name, parameter);
+            NnModule.requireUnsharded("parameter " + name, parameter);
             if (!parameter.is_contiguous()) {
                 throw new IllegalArgumentException("parameter " + name + " must be contiguous");
             }

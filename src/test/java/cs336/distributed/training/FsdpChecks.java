@@ -1237,6 +1237,18 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(() -> fsdp.load(Map.of()), "parameter embedding.weight");
             requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter x");
             Tensor y = fsdp.forward(ids());
+            Map<String, Tensor> own = model.namedParameters();
+            for (Runnable call : List.<Runnable>of(
+                    () -> new AdamW(own, AdamWSettings.of(0.1)),
+                    () -> new Sgd(own, 0.1, 0),
+                    () -> new ShardedOptimizer<>(own, AdamW::new, AdamWSettings.of(0.1), group, Sharding.allGather(1)),
+                    () -> new DistributedDataParallel(model, group, Strategy.flat()),
+                    () -> new FullyShardedDataParallel(model, group, STANDARD),
+                    () -> GradientClipping.clipByGlobalNorm(model.parameters(), 1),
+                    () -> saveWhole(own),
+                    model::zeroGrad)) {
+                requireRejected(call, "is sharded; use the parameters and methods of the container");
+            }
             requireRejected(() -> Compiled.of(model).apply(ids()), "which a compiler cannot record");
             Backward.of(fsdp.forward(ids()).sum()).run();
             requireRejected(fsdp::gradientNorm, "call finishGradientSynchronization() first");
@@ -1262,6 +1274,14 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(
                     () -> FullyShardedDataParallel.construct(this::frozenOnOneRank, group, STANDARD),
                     "all ranks must have the same model");
+        }
+    }
+
+    private void saveWhole(Map<String, Tensor> parameters) {
+        try {
+            Checkpoint.save(folder.resolve("module.safetensors"), parameters, Map.of());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
     }
 
