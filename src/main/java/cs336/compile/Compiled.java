@@ -162,11 +162,14 @@ public final class Compiled implements AutoCloseable {
      * @throws IllegalArgumentException if there is no input, or one is null, undefined, not dense or of a dtype that
      *     {@link DType} does not have; also with {@link #orPlain}
      * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter,
-     *     or this is closed
+     *     or this or a parameter is closed
      */
     public Tensor[] apply(Tensor... inputs) {
         if (closed) {
             throw new IllegalStateException("this compiled function is closed");
+        }
+        if (parameters.stream().anyMatch(parameter -> parameter.isNull())) {
+            throw new IllegalStateException("a parameter of this compiled function is closed");
         }
         requireUsable(inputs);
         if (OperatorInterceptor.isActive()) {

@@ -46,6 +46,18 @@ class CompiledEdgeCasesTest extends ScopedTest {
     }
 
     @Test
+    void aClosedParameterIsNamedInsteadOfANullPointer() {
+        Tensor x = tensor(1, 2);
+        Tensor weight = trainable(3, 4);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)}, List.of(weight))) {
+            compiled.apply(x);
+            weight.close();
+            var e = assertThrows(IllegalStateException.class, () -> compiled.apply(x));
+            assertEquals("a parameter of this compiled function is closed", e.getMessage());
+        }
+    }
+
+    @Test
     void anOperatorWithAnUnsupportedDtypeIsNamed() {
         Tensor x = torch.randn(3, 2).to(torch.ScalarType.Double);
         for (boolean isTrainable : new boolean[] {false, true}) {
