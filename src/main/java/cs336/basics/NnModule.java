@@ -130,8 +130,19 @@ public abstract class NnModule implements AutoCloseable {
     /** Computes the output of the layer as a new tensor. */
     protected abstract Tensor compute(Tensor input);
 
-    /** Registers a trainable parameter under this name. It lives until {@link #close}. */
+    /**
+     * Registers a trainable parameter under this name. It lives until {@link #close}.
+     *
+     * @throws IllegalArgumentException if the layer has a parameter of this name, or the value has an autograd graph:
+     *     it would never get a gradient
+     */
     protected final Tensor parameter(String name, Tensor value) {
+        Tensors.requireDefined("parameter " + name, value);
+        if (!value.is_leaf()) {
+            throw new IllegalArgumentException("parameter " + name
+                    + " must not be computed from tensors that require a gradient, unless grad mode is off; detach it");
+        }
+        requireNew(parameters.keySet(), name);
         value.set_requires_grad(true);
         share(name, MemoryScope.keep(value));
         BiConsumer<NnModule, Tensor> listener = LISTENER.get();
@@ -158,14 +169,31 @@ public abstract class NnModule implements AutoCloseable {
         }
     }
 
-    /** Registers a parameter that another layer owns, as a tied output head does. */
+    /**
+     * Registers a parameter that another layer owns, as a tied output head does.
+     *
+     * @throws IllegalArgumentException if the layer has a parameter of this name
+     */
     protected final Tensor share(String name, Tensor parameter) {
+        requireNew(parameters.keySet(), name);
         parameters.put(name, parameter);
         return parameter;
     }
 
-    /** Registers a child layer under this name, which may contain dots. */
+    private void requireNew(Set<String> known, String name) {
+        if (known.contains(name)) {
+            throw new IllegalArgumentException(
+                    getClass().getSimpleName() + " must have different names, not " + name + " twice");
+        }
+    }
+
+    /**
+     * Registers a child layer under this name, which may contain dots.
+     *
+     * @throws IllegalArgumentException if the layer has a child of this name
+     */
     protected final <M extends NnModule> M child(String name, M module) {
+        requireNew(children.keySet(), name);
         children.put(name, module);
         NnModule child = module;
         child.name = name;
