@@ -4,6 +4,7 @@ import cs336.basics.AdamW;
 import cs336.basics.GradScaler;
 import cs336.basics.GradientClipping;
 import cs336.basics.Losses;
+import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
@@ -30,6 +31,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.BinaryOperator;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
@@ -58,8 +60,8 @@ import org.bytedeco.pytorch.Tensor;
  * at the same time as the following graphs. Otherwise collectives run after the passes. {@link #collectivesInGraph}
  * records them in the graph. {@link #accumulate} replaces {@link DistributedDataParallel#noSync}.
  *
- * <p>The model's {@linkplain cs336.basics.TransformerConfig#checkpointing policy} determines which activations a step
- * keeps, with and without a recording; the recording contains the recomputation.
+ * <p>A {@link TransformerLM}'s {@linkplain cs336.basics.TransformerConfig#checkpointing policy} determines which
+ * activations a step keeps, with and without a recording; the recording contains the recomputation.
  *
  * <p>Except for {@link #clip}, settings are made before the first batch; later calls throw
  * {@link IllegalStateException}.
@@ -71,7 +73,9 @@ import org.bytedeco.pytorch.Tensor;
 public final class CompiledStep implements AutoCloseable {
     static final int WARMUP = 2;
 
-    private final TransformerLM model;
+    private final NnModule module;
+    private final BinaryOperator<Tensor> lossFunction; // of outputs and targets
+    private final TransformerLM languageModel; // null if the step has a loss function of the caller
     final DistributedDataParallel ddp; // null on a single rank
     final Optimizer optimizer;
     private final Precision precision;
@@ -91,22 +95,36 @@ public final class CompiledStep implements AutoCloseable {
     boolean keepsAttention;
     private boolean closed;
 
-    /**
-     * The properties of a call that a recorded step depends on: the shape of the inputs, and which parameters require a
-     * gradient.
-     */
-    private record RecordingKey(List<Long> shape, List<Boolean> trainable) {}
+    /** The properties of inputs or targets that a recorded step depends on. */
+    private record BatchLayout(DType dtype, List<Long> shape) {
+        static BatchLayout of(Tensor tensor) {
+            return new BatchLayout(
+                    DType.of(tensor),
+                    Arrays.stream(Tensors.shape(tensor)).boxed().toList());
+        }
+    }
 
-    private CompiledStep(TransformerLM model, DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
-        this.model = model;
+    /** The properties of a call that a recorded step depends on, with which parameters require a gradient. */
+    private record RecordingKey(BatchLayout inputs, BatchLayout targets, List<Boolean> trainable) {}
+
+    private CompiledStep(
+            NnModule module,
+            BinaryOperator<Tensor> lossFunction,
+            TransformerLM languageModel,
+            DistributedDataParallel ddp,
+            Optimizer optimizer,
+            Precision precision) {
+        this.module = module;
+        this.lossFunction = lossFunction;
+        this.languageModel = languageModel;
         this.ddp = ddp;
         this.optimizer = optimizer;
         this.precision = precision;
-        device = model.device();
-        scaler = precision.scaler(device);
         parameters = optimizer.parameters().values().stream()
                 .map(parameter -> MemoryScope.keep(new Tensor(parameter))) // the optimizer may be closed first
                 .toList();
+        device = Device.of(parameters.get(0));
+        scaler = precision.scaler(device);
         // Loss scaling must find overflows in the gradients and unscale them in fp32.
         // Gradients are averaged over ranks in fp32, too.
         masterWeights = optimizer instanceof AdamW adamw
@@ -147,7 +165,28 @@ public final class CompiledStep implements AutoCloseable {
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
      */
     public static CompiledStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
-        return new CompiledStep(model, null, optimizer, precision);
+        return new CompiledStep(model, Losses::crossEntropy, model, null, optimizer, precision);
+    }
+
+    /**
+     * Returns the training step of any module.
+     *
+     * <pre>{@code
+     * CompiledStep.of(mlp, (outputs, targets) -> outputs.sub(targets).square().mean(), optimizer, Precision.FP32)
+     * }</pre>
+     *
+     * <p>Module and loss must not depend on anything that changes except inputs, targets and the elements of other
+     * tensors. On a GPU they cannot draw random numbers, for example for dropout.
+     *
+     * @param loss computes the loss, a 0-dimensional tensor, from the module's output and the targets
+     * @param optimizer updates the module's parameters; the caller closes it
+     * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
+     */
+    public static CompiledStep of(
+            NnModule module, BinaryOperator<Tensor> loss, Optimizer optimizer, Precision precision) {
+        Objects.requireNonNull(module, "module must not be null");
+        Objects.requireNonNull(loss, "loss must not be null");
+        return new CompiledStep(module, loss, null, null, optimizer, precision);
     }
 
     /**
@@ -158,14 +197,24 @@ public final class CompiledStep implements AutoCloseable {
      *     not used.
      * @param optimizer updates the model's parameters; the caller closes it
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
-     * @throws IllegalArgumentException if the container has another module
+     * @throws IllegalArgumentException if the container has another module, which needs a loss function
      */
     public static CompiledStep of(DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
         if (!(ddp.module() instanceof TransformerLM model)) {
             throw new IllegalArgumentException("ddp must contain a TransformerLM, not a "
                     + ddp.module().getClass().getSimpleName());
         }
-        return new CompiledStep(model, ddp, optimizer, precision);
+        return new CompiledStep(model, Losses::crossEntropy, model, ddp, optimizer, precision);
+    }
+
+    /**
+     * Returns the step of any module whose gradients are averaged over ranks, as {@link #of(NnModule, BinaryOperator,
+     * Optimizer, Precision)} and {@link #of(DistributedDataParallel, Optimizer, Precision)} describe.
+     */
+    public static CompiledStep of(
+            DistributedDataParallel ddp, BinaryOperator<Tensor> loss, Optimizer optimizer, Precision precision) {
+        Objects.requireNonNull(loss, "loss must not be null");
+        return new CompiledStep(ddp.module(), loss, null, ddp, optimizer, precision);
     }
 
     /**
@@ -210,9 +259,14 @@ public final class CompiledStep implements AutoCloseable {
     /**
      * Computes the logits of this many tokens at a time, at least 1, instead of storing all; see
      * {@link TransformerLM#loss}. Default: all logits are stored.
+     *
+     * @throws IllegalStateException if the step has a loss function of the caller
      */
     public CompiledStep lossRows(int tokens) {
         requireNoPass("lossRows");
+        if (languageModel == null) {
+            throw new IllegalStateException("lossRows() needs the cross-entropy loss of a TransformerLM");
+        }
         lossRows = ArgumentCheck.atLeast("lossRows", 1, tokens);
         return this;
     }
@@ -269,12 +323,12 @@ public final class CompiledStep implements AutoCloseable {
     /**
      * Trains on one batch without waiting for the GPU.
      *
-     * @param inputs int64 token ids, [B, T], on the model's device
-     * @param targets int64 token ids, [B, T], on the model's device
-     * @return the mean cross-entropy before the update in nats, a 0-dimensional fp32 tensor. The next step with this
-     *     input shape overwrites it.
-     * @throws IllegalArgumentException if a shape, dtype or device is not as described above, or an id on the CPU is
-     *     outside of the vocabulary
+     * @param inputs on the device of the parameters; for a {@link TransformerLM} int64 token ids, [B, T]
+     * @param targets on the same device; for a {@link TransformerLM} int64 token ids, [B, T]
+     * @return the loss before the update, a 0-dimensional fp32 tensor; by default the mean cross-entropy in nats. The
+     *     next step with this input shape overwrites it.
+     * @throws IllegalArgumentException if a shape, dtype or device is not as described above, an id on the CPU is
+     *     outside of the vocabulary, or the loss function returns a tensor with dimensions
      * @throws IllegalStateException if the step is closed, or cannot be recorded; or if other parameters require a
      *     gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
      */
@@ -291,11 +345,10 @@ public final class CompiledStep implements AutoCloseable {
      * communication. That call then trains on the mean of the gradients of all these batches and its own. If they have
      * equally many tokens, this is the gradient of the mean over all tokens.
      *
-     * @param inputs int64 token ids, [B, T], on the model's device
-     * @param targets int64 token ids, [B, T], on the model's device
-     * @return the mean cross-entropy of this batch, as in {@link #run}
-     * @throws IllegalArgumentException if a shape, dtype or device is not as described above, or an id on the CPU is
-     *     outside of the vocabulary
+     * @param inputs as in {@link #run}
+     * @param targets as in {@link #run}
+     * @return the loss of this batch, as in {@link #run}
+     * @throws IllegalArgumentException as in {@link #run}
      * @throws IllegalStateException if the step is closed or cannot be recorded, if collectives are in its graph, or if
      *     other parameters require a gradient than in the batches accumulated before
      */
@@ -314,14 +367,15 @@ public final class CompiledStep implements AutoCloseable {
         if (closed) {
             throw new IllegalStateException("the step is closed");
         }
-        requireIds("inputs", inputs);
-        requireIds("targets", targets);
+        requireUsable("inputs", inputs);
+        requireUsable("targets", targets);
         var key = new RecordingKey(
-                Arrays.stream(Tensors.shape(inputs)).boxed().toList(),
+                BatchLayout.of(inputs),
+                BatchLayout.of(targets),
                 parameters.stream().map(Tensor::requires_grad).toList());
-        if (!Arrays.equals(Tensors.shape(inputs), Tensors.shape(targets))) {
-            throw new IllegalArgumentException("targets must have the shape of inputs, " + key.shape() + ", not "
-                    + Arrays.toString(Tensors.shape(targets)));
+        if (languageModel != null && !key.inputs.equals(key.targets)) {
+            throw new IllegalArgumentException(
+                    "targets must have the shape of inputs, " + key.inputs.shape + ", not " + key.targets.shape);
         }
         if (earlier.batches() > 0 && !key.trainable().equals(trainableEarlier)) {
             throw new IllegalStateException(
@@ -329,7 +383,7 @@ public final class CompiledStep implements AutoCloseable {
         }
         trainableEarlier = key.trainable();
         Torch.allowTf32(precision.tf32());
-        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(this, inputs));
+        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(this, inputs, targets));
         if (optimizer instanceof ShardedOptimizer<?> sharded) {
             sharded.awaitParameters(); // a recorded forward pass does not wait for each layer
         }
@@ -379,9 +433,15 @@ public final class CompiledStep implements AutoCloseable {
     private Tensor loss(Tensor inputs, Tensor targets) {
         try (var range = ProfilerRange.of("forward");
                 var autocast = precision.autocast(device)) {
-            return lossRows == 0
-                    ? Losses.crossEntropy(model.forward(inputs), targets)
-                    : model.loss(inputs, targets, lossRows);
+            if (lossRows > 0) {
+                return languageModel.loss(inputs, targets, lossRows);
+            }
+            Tensor loss = lossFunction.apply(module.forward(inputs), targets);
+            if (loss.dim() != 0) {
+                throw new IllegalArgumentException("loss must return a 0-dimensional tensor, not one of the shape "
+                        + Arrays.toString(Tensors.shape(loss)));
+            }
+            return loss;
         }
     }
 
@@ -390,15 +450,17 @@ public final class CompiledStep implements AutoCloseable {
         return ddp == null ? null : ddp.noSync();
     }
 
-    private void requireIds(String name, Tensor ids) {
-        boolean isMatrix = ids != null && !ids.isNull() && ids.defined() && ids.dim() == 2;
-        if (!isMatrix || ids.scalar_type().value != DType.INT64.scalarType().value) {
+    private void requireUsable(String name, Tensor tensor) {
+        Tensors.requireDefined(name, tensor);
+        if (languageModel != null && (tensor.dim() != 2 || DType.of(tensor) != DType.INT64)) {
             throw new IllegalArgumentException(name + " must be an int64 tensor of shape [B, T]");
         }
-        if (!Device.of(ids).equals(device)) {
+        if (!Device.of(tensor).equals(device)) {
             throw new IllegalArgumentException(name + " must be on the model's device, " + device);
         }
-        Losses.requireTokens(name, ids, model.config().vocabSize());
+        if (languageModel != null) {
+            Losses.requireTokens(name, tensor, languageModel.config().vocabSize());
+        }
     }
 
     private void update() {

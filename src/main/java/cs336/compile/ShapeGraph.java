@@ -30,15 +30,18 @@ final class ShapeGraph implements AutoCloseable {
     private Tensor[] gradients; // those that the graphs write, by parameter; null for one without
     private int steps;
 
-    /** @param like a tensor with the shape, dtype and device of the inputs */
-    ShapeGraph(CompiledStep step, Tensor like) {
+    /**
+     * @param likeInputs a tensor with the shape, dtype and device of the inputs
+     * @param likeTargets a tensor with those of the targets
+     */
+    ShapeGraph(CompiledStep step, Tensor likeInputs, Tensor likeTargets) {
         this.step = step;
         parameters = step.parameters;
         Device device = step.device;
         firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
         try (var scope = MemoryScope.open()) {
-            inputs = MemoryScope.keep(torch.zeros_like(like));
-            targets = MemoryScope.keep(torch.zeros_like(like));
+            inputs = MemoryScope.keep(torch.zeros_like(likeInputs));
+            targets = MemoryScope.keep(torch.zeros_like(likeTargets));
             loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
         }
         stages = List.of(new GradientStage(0, allIndices()));
