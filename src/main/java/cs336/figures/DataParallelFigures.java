@@ -188,12 +188,30 @@ public final class DataParallelFigures {
      */
     public static Figure timeline(MeasurementQuery measurements, String mode, int bucketMb, int context)
             throws IOException {
-        MeasurementQuery numbers = measurements.withOwnOrigin();
-        numbers.select(
-                "ddp_benchmarking_overlap[size=xl, processes=2, mode=%s, bucket_mb=%d, context=%d, metric=communication]"
-                        .formatted(mode, bucketMb, context));
         String label =
                 mode + (bucketMb == 0 ? "" : "-" + bucketMb + "mb") + (context == 128 ? "" : "-" + context + "-tokens");
+        return timeline(
+                measurements, label, "size=xl, mode=%s, bucket_mb=%d, context=%d".formatted(mode, bucketMb, context));
+    }
+
+    /**
+     * Plots the timeline of a measured step of the large model with 512 tokens on both of two GPUs, from its stored
+     * traces.
+     *
+     * @param mode mode of gradient synchronization: {@code naive} or {@code overlapped}
+     * @throws IOException if a trace cannot be read
+     */
+    public static Figure largeTimeline(MeasurementQuery measurements, String mode) throws IOException {
+        return timeline(
+                measurements,
+                "large-" + mode + "-512-tokens",
+                "size=large, year=2025, mode=%s, context=512, round=2".formatted(mode));
+    }
+
+    /** Plots traces of two ranks with the origin of the overlap that was measured in them. */
+    private static Figure timeline(MeasurementQuery measurements, String label, String overlap) throws IOException {
+        MeasurementQuery numbers = measurements.withOwnOrigin();
+        numbers.select("ddp_benchmarking_overlap[processes=2, metric=communication, " + overlap + "]");
         return timeline(measurements.folder().resolve("ddp"), label, 2).withOrigin(numbers.origin());
     }
 

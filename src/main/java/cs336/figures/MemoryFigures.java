@@ -27,15 +27,24 @@ public final class MemoryFigures {
      * stored timelines.
      */
     public static Figure forward(MeasurementQuery measurements, int context) {
+        return forward(measurements, 2025, context, "memory-forward", "2.7B model, batch 4");
+    }
+
+    /** Plots the same as {@link #forward(MeasurementQuery, int)} for the model of 2024: batch 16, context 128. */
+    public static Figure forward2024(MeasurementQuery measurements) {
+        return forward(measurements, 2024, 128, "memory-forward-2024", "2.7B model of 2024, batch 16");
+    }
+
+    private static Figure forward(MeasurementQuery measurements, int year, int context, String name, String model) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var byTitle = new LinkedHashMap<String, MemoryTimeline>();
-        byTitle.put("no autograd graph", timeline(numbers, 2025, context, "fp32", "forward"));
-        byTitle.put("autograd graph kept", timeline(numbers, 2025, context, "fp32", "forward-graph"));
+        byTitle.put("no autograd graph", timeline(numbers, year, context, "fp32", "forward"));
+        byTitle.put("autograd graph kept", timeline(numbers, year, context, "fp32", "forward-graph"));
         return MemoryTimelineChart.aboveParameters(
                         byTitle,
-                        "memory-forward",
-                        "Memory above the parameters by category during two forward passes of the 2.7B model, batch 4, context "
-                                + Separators.of(context)
+                        name,
+                        "Memory above the parameters by category during two forward passes of the " + model
+                                + ", context " + Separators.of(context)
                                 + ", fp32: without an autograd graph a comb with one tooth per layer, with the graph a"
                                 + " staircase")
                 .withOrigin(numbers.origin());
