@@ -48,7 +48,7 @@ public abstract class NnModule implements AutoCloseable {
      * @return the output, in the caller's memory scope
      * @throws IllegalArgumentException if the input is null, closed or undefined, or has a shape or type that the layer
      *     does not accept
-     * @throws IllegalStateException if the layer is closed
+     * @throws IllegalStateException if the layer is closed or computes null
      */
     public final Tensor forward(Tensor input) {
         Tensors.requireDefined("input", input);
@@ -67,6 +67,9 @@ public abstract class NnModule implements AutoCloseable {
                 var scope = MemoryScope.open()) {
             beforeForward.run();
             Tensor output = computation.get();
+            if (output == null) {
+                throw new IllegalStateException(name + " must compute a tensor, not null");
+            }
             afterForward.accept(output);
             return scope.escape(new Tensor(output)); // the input, or an element of a container, is not of this scope
         }
@@ -190,10 +193,14 @@ public abstract class NnModule implements AutoCloseable {
     /**
      * Registers a child layer under this name, which may contain dots.
      *
-     * @throws IllegalArgumentException if the layer has a child of this name
+     * @throws IllegalArgumentException if the layer has a child of this name, or the child is or contains this layer
      */
     protected final <M extends NnModule> M child(String name, M module) {
+        Objects.requireNonNull(module, "child " + name + " must not be null");
         requireNew(children.keySet(), name);
+        if (module.layers().contains(this)) {
+            throw new IllegalArgumentException("child " + name + " must not contain its parent");
+        }
         children.put(name, module);
         NnModule child = module;
         child.name = name;
@@ -253,7 +260,12 @@ public abstract class NnModule implements AutoCloseable {
         }
     }
 
-    private void requireOpen() {
+    /**
+     * Checks that the layer can be used.
+     *
+     * @throws IllegalStateException if it is closed
+     */
+    public final void requireOpen() {
         if (closed) {
             throw new IllegalStateException(name + " is closed");
         }

@@ -20,12 +20,32 @@ class NnModuleTest {
         }
 
         NnModule addLinear(String name, int in) {
-            return child(name, new Linear(in, 2, Device.cpu(), DType.FLOAT32));
+            return addChild(name, new Linear(in, 2, Device.cpu(), DType.FLOAT32));
+        }
+
+        NnModule addChild(String name, NnModule module) {
+            return child(name, module);
         }
 
         @Override
         protected Tensor compute(Tensor x) {
-            return x;
+            return null;
+        }
+    }
+
+    @Test
+    void mistakesOfALayerAreNamed() {
+        try (var scope = MemoryScope.open();
+                var layer = new Assembled()) {
+            Tensor x = torch.randn(2, 3);
+            var ofOutput = assertThrows(IllegalStateException.class, () -> layer.forward(x));
+            assertEquals("Assembled must compute a tensor, not null", ofOutput.getMessage());
+            var ofChild = assertThrows(NullPointerException.class, () -> layer.addChild("fc", null));
+            assertEquals("child fc must not be null", ofChild.getMessage());
+            var parent = new Assembled();
+            parent.addChild("inner", layer);
+            assertThrows(IllegalArgumentException.class, () -> layer.addChild("outer", parent));
+            assertThrows(IllegalArgumentException.class, () -> layer.addChild("self", layer));
         }
     }
 

@@ -601,11 +601,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * blocks; with NCCL the current stream waits, so the optimizer's step can be queued at once. All ranks call it
      * after the last backward pass of a step, before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}, after {@link #close}, or if a parameter requires a gradient
-     *     that did not during construction
+     * @throws IllegalStateException inside {@link #noSync}, if this or the module is closed, or if a parameter requires
+     *     a gradient that did not during construction
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");
+        module.requireOpen();
         parameters.values().forEach(FsdpParameter::requireStillFrozen);
         if (!synchronising) {
             throw new IllegalStateException(

@@ -499,6 +499,11 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         closed.close();
         requireRejected(closed::finishGradientSynchronization, "was called on a closed container");
         requireRejected(closed::noSync, "was called on a closed container");
+        var other = new ScalarParameters(1, DType.FLOAT32);
+        try (var ddp = new DistributedDataParallel(other, group, strategy)) {
+            other.close();
+            requireRejected(ddp::finishGradientSynchronization, "ScalarParameters is closed");
+        }
     }
 
     /** Parameters p0, p1, … of one element each. */
