@@ -112,10 +112,13 @@ final class FsdpParameter implements AutoCloseable {
         return trainable;
     }
 
-    /** Checks that the module's tensor requires no gradient if it was frozen during construction. */
+    /** Checks that neither tensor requires a gradient if the parameter was frozen during construction. */
     void requireStillFrozen() {
-        if (!isTrainable() && !weight.isNull()) {
-            SameParameters.requireFrozen(name, weight);
+        if (!trainable) {
+            SameParameters.requireFrozen(name, master);
+            if (!weight.isNull()) {
+                SameParameters.requireFrozen(name, weight);
+            }
         }
     }
 
@@ -182,7 +185,8 @@ final class FsdpParameter implements AutoCloseable {
     }
 
     /**
-     * Adds the gradient of the module's tensor to the gradient that is to be reduced, and clears it.
+     * Adds the gradient of the module's tensor to the gradient that is to be reduced, and clears it. Discards it if the
+     * tensor that the optimizer updates has been frozen.
      *
      * @return whether there was one
      */
@@ -195,6 +199,10 @@ final class FsdpParameter implements AutoCloseable {
             throw new IllegalStateException("the gradient of parameter " + name + " has shape "
                     + Arrays.toString(Tensors.shape(found)) + ", not " + Arrays.toString(shape)
                     + "; it was used outside of the forward pass of its unit");
+        }
+        if (!master.requires_grad()) {
+            weight.mutable_grad().reset();
+            return true;
         }
         present = true;
         Tensor cast = found.to(reduceDtype.scalarType());

@@ -1305,9 +1305,11 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                     }
                     Backward.of(fsdp.forward(ids()).pow(new Scalar(2)).sum()).run();
                     fsdp.finishGradientSynchronization();
+                    Tensor norm = fsdp.gradientNorm();
                     optimizer.step();
                     fsdp.zeroGrad();
                     Backward.of(alone.forward(ids()).pow(new Scalar(2)).sum()).run();
+                    requireClose(GradientClipping.norm(alone.parameters()), norm, EXACT, EXACT, "norm of step " + step);
                     optimizerAlone.step();
                     optimizerAlone.zeroGrad();
                     requireSame(alone, fsdp, EXACT, EXACT, "step " + step);
@@ -1318,12 +1320,17 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
 
     private void trainableLater() {
         for (String name : List.of("fc1.weight", "norm1.weight")) { // a shard, and a replicated parameter
-            try (var model = course(seed, 9, 10, device, FP64)) {
-                model.namedParameters().get(name).set_requires_grad(false);
-                try (var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
-                    model.namedParameters().get(name).set_requires_grad(true);
-                    Backward.of(fsdp.forward(ids()).sum()).run();
-                    requireRejected(fsdp::finishGradientSynchronization, "parameter " + name + " requires a gradient");
+            for (boolean isOfModule : new boolean[] {true, false}) {
+                try (var model = course(seed, 9, 10, device, FP64)) {
+                    model.namedParameters().get(name).set_requires_grad(false);
+                    try (var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+                        (isOfModule ? model.namedParameters() : fsdp.namedParameters())
+                                .get(name)
+                                .set_requires_grad(true);
+                        Backward.of(fsdp.forward(ids()).sum()).run();
+                        requireRejected(
+                                fsdp::finishGradientSynchronization, "parameter " + name + " requires a gradient");
+                    }
                 }
             }
         }
