@@ -59,7 +59,7 @@ public abstract class NnModule implements AutoCloseable {
      * Runs another computation of this layer in the same way as a forward pass, for example of an output and its loss.
      *
      * @return the result, in the caller's memory scope
-     * @throws IllegalStateException if the layer is closed
+     * @throws IllegalStateException if the layer is closed, or the computation returns null
      */
     protected final Tensor run(Supplier<Tensor> computation) {
         requireOpen();
@@ -145,9 +145,9 @@ public abstract class NnModule implements AutoCloseable {
             throw new IllegalArgumentException("parameter " + name
                     + " must not be computed from tensors that require a gradient, unless grad mode is off; detach it");
         }
-        requireNew(parameters.keySet(), name);
+        requireNew("parameter", parameters.keySet(), name);
         value.set_requires_grad(true);
-        share(name, MemoryScope.keep(value));
+        parameters.put(name, MemoryScope.keep(value));
         BiConsumer<NnModule, Tensor> listener = LISTENER.get();
         if (listener != null) {
             listener.accept(this, value);
@@ -178,15 +178,14 @@ public abstract class NnModule implements AutoCloseable {
      * @throws IllegalArgumentException if the layer has a parameter of this name
      */
     protected final Tensor share(String name, Tensor parameter) {
-        requireNew(parameters.keySet(), name);
+        requireNew("parameter", parameters.keySet(), name);
         parameters.put(name, parameter);
         return parameter;
     }
 
-    private void requireNew(Set<String> known, String name) {
+    private void requireNew(String kind, Set<String> known, String name) {
         if (known.contains(name)) {
-            throw new IllegalArgumentException(
-                    getClass().getSimpleName() + " must have different names, not " + name + " twice");
+            throw new IllegalArgumentException(getClass().getSimpleName() + " already has a " + kind + " " + name);
         }
     }
 
@@ -197,7 +196,7 @@ public abstract class NnModule implements AutoCloseable {
      */
     protected final <M extends NnModule> M child(String name, M module) {
         Objects.requireNonNull(module, "child " + name + " must not be null");
-        requireNew(children.keySet(), name);
+        requireNew("child", children.keySet(), name);
         if (module.layers().contains(this)) {
             throw new IllegalArgumentException("child " + name + " must not contain its parent");
         }
@@ -240,7 +239,8 @@ public abstract class NnModule implements AutoCloseable {
 
     /**
      * Declares that a container holds the values and gradients of a parameter as shards. From then on optimizers,
-     * checkpoints, {@link GradientClipping} and {@link #zeroGrad} reject it, because it is empty between passes.
+     * checkpoints, {@link GradientClipping} and methods of its module reject it, because it is empty between passes.
+     * This includes parameters that the container replicates: it holds their gradients.
      *
      * @param parameter the object that {@link #namedParameters} returns
      */
@@ -274,10 +274,12 @@ public abstract class NnModule implements AutoCloseable {
     /**
      * Returns the number of elements of all parameters.
      *
+     * @throws IllegalArgumentException if a container shards the parameters
      * @throws IllegalStateException if the layer is closed
      */
     public final long parameterCount() {
         requireOpen();
+        requireUnsharded();
         return parameters().stream().mapToLong(Tensor::numel).sum();
     }
 
@@ -290,22 +292,25 @@ public abstract class NnModule implements AutoCloseable {
      */
     public final void zeroGrad() {
         requireOpen();
-        parameters().forEach(parameter -> {
-            requireUnsharded("a parameter of " + name, parameter);
-            parameter.mutable_grad().reset();
-        });
+        requireUnsharded();
+        parameters().forEach(parameter -> parameter.mutable_grad().reset());
+    }
+
+    private void requireUnsharded() {
+        parameters().forEach(parameter -> requireUnsharded("a parameter of " + name, parameter));
     }
 
     /**
      * Copies values into all parameters, converted to the device and dtype of each.
      *
      * @param values a tensor for each name of {@link #namedParameters}
-     * @throws IllegalArgumentException if a parameter is missing, a name is unknown, or a shape differs; then nothing
-     *     changes
+     * @throws IllegalArgumentException if a parameter is missing, a name is unknown, a shape differs, or a container
+     *     shards the parameters; then nothing changes
      * @throws IllegalStateException if the layer is closed
      */
     public final void load(Map<String, Tensor> values) {
         requireOpen();
+        requireUnsharded();
         Map<String, Tensor> named = namedParameters();
         for (String given : values.keySet()) {
             if (!named.containsKey(given)) {

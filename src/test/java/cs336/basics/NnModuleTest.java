@@ -79,8 +79,9 @@ class NnModuleTest {
             NnModule child = layer.addLinear("fc", 3);
             var ofParameter =
                     assertThrows(IllegalArgumentException.class, () -> layer.add("weight", torch.randn(2, 3)));
-            assertEquals("Assembled must have different names, not weight twice", ofParameter.getMessage());
-            assertThrows(IllegalArgumentException.class, () -> layer.addLinear("fc", 4));
+            assertEquals("Assembled already has a parameter weight", ofParameter.getMessage());
+            var ofChild = assertThrows(IllegalArgumentException.class, () -> layer.addLinear("fc", 4));
+            assertEquals("Assembled already has a child fc", ofChild.getMessage());
             assertEquals(weight, layer.ownParameters().get(0));
             assertEquals(child, layer.children().get(0));
         }

@@ -1246,6 +1246,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                     () -> new FullyShardedDataParallel(model, group, STANDARD),
                     () -> GradientClipping.clipByGlobalNorm(model.parameters(), 1),
                     () -> saveWhole(own),
+                    () -> model.load(own),
+                    model::parameterCount,
                     model::zeroGrad)) {
                 requireRejected(call, "is sharded; use the parameters and methods of the container");
             }
