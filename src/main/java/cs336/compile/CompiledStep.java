@@ -49,10 +49,11 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>For each input shape, the first steps run without a graph, and the next step records it. All of these steps train
- * the model. If the kernels are deterministic, the parameters after any number of steps equal those of a loop without
- * graphs bit for bit; with {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside
- * the graph: the host queues them while the GPU still runs the graph. On the CPU every step runs without a graph.
+ * <p>For each input shape (the shapes and dtypes of inputs and targets), the first steps run without a graph, and the
+ * next step records it. All of these steps train the model. If the kernels are deterministic, the parameters after any
+ * number of steps equal those of a loop without graphs bit for bit; with {@link #fuse} up to rounding. Gradient
+ * clipping, loss scaling and the optimizer run outside the graph: the host queues them while the GPU still runs the
+ * graph. On the CPU every step runs without a graph.
  *
  * <p>With {@link DistributedDataParallel} gradients are averaged over ranks. If its strategy
  * {@linkplain cs336.distributed.training.Strategy#overlaps overlaps} and the step is {@linkplain #fuse fused}, the
@@ -104,7 +105,7 @@ public final class CompiledStep implements AutoCloseable {
         }
     }
 
-    /** The properties of a call that a recorded step depends on, with which parameters require a gradient. */
+    /** What a recorded step depends on: the layout of the batch, and which parameters require a gradient. */
     private record RecordingKey(BatchLayout inputs, BatchLayout targets, List<Boolean> trainable) {}
 
     private CompiledStep(
@@ -114,6 +115,8 @@ public final class CompiledStep implements AutoCloseable {
             DistributedDataParallel ddp,
             Optimizer optimizer,
             Precision precision) {
+        module.namedParameters()
+                .forEach((name, parameter) -> NnModule.requireUnsharded("parameter " + name, parameter));
         this.module = module;
         this.lossFunction = lossFunction;
         this.languageModel = languageModel;
@@ -163,8 +166,10 @@ public final class CompiledStep implements AutoCloseable {
      *
      * @param optimizer updates the model's parameters; the caller closes it
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
+     * @throws IllegalArgumentException if the model's parameters are sharded
      */
     public static CompiledStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
+        Objects.requireNonNull(model, "model must not be null");
         return new CompiledStep(model, Losses::crossEntropy, model, null, optimizer, precision);
     }
 
@@ -181,6 +186,7 @@ public final class CompiledStep implements AutoCloseable {
      * @param loss computes the loss, a 0-dimensional tensor, from the module's output and the targets
      * @param optimizer updates the module's parameters; the caller closes it
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
+     * @throws IllegalArgumentException if the module's parameters are sharded
      */
     public static CompiledStep of(
             NnModule module, BinaryOperator<Tensor> loss, Optimizer optimizer, Precision precision) {
@@ -328,7 +334,7 @@ public final class CompiledStep implements AutoCloseable {
      * @return the loss before the update, a 0-dimensional fp32 tensor; by default the mean cross-entropy in nats. The
      *     next step with this input shape overwrites it.
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above, an id on the CPU is
-     *     outside of the vocabulary, or the loss function returns a tensor with dimensions
+     *     outside of the vocabulary, or the loss function does not return a 0-dimensional tensor
      * @throws IllegalStateException if the step is closed, or cannot be recorded; or if other parameters require a
      *     gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
      */
@@ -437,6 +443,7 @@ public final class CompiledStep implements AutoCloseable {
                 return languageModel.loss(inputs, targets, lossRows);
             }
             Tensor loss = lossFunction.apply(module.forward(inputs), targets);
+            Tensors.requireDefined("loss", loss);
             if (loss.dim() != 0) {
                 throw new IllegalArgumentException("loss must return a 0-dimensional tensor, not one of the shape "
                         + Arrays.toString(Tensors.shape(loss)));

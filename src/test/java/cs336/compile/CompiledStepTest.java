@@ -298,6 +298,25 @@ class CompiledStepTest {
     }
 
     @Test
+    void eachShapeAndDtypeOfTheTargetsHasARecordingOfItsOwn() {
+        try (var scope = MemoryScope.open();
+                var module = new Perceptron(Device.cpu());
+                var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {
+            Tensor inputs = torch.randn(4, 5);
+            Tensor column = torch.rand(4, 1); // would be broadcast to [4, 3] and converted to int64
+            Tensor[] differing = {
+                torch.ones(new long[] {4, 3}, Device.cpu().options(DType.INT64)), torch.rand(4, 3), column
+            };
+            for (Tensor targets : differing) {
+                double expected = squaredError(module.forward(inputs), targets).item_double();
+                assertEquals(expected, step.run(inputs, targets).item_double());
+            }
+            assertEquals(3, step.stages());
+        }
+    }
+
+    @Test
     void aLossOfTheCallerIsChecked() {
         try (var scope = MemoryScope.open();
                 var module = new Perceptron(Device.cpu());
@@ -306,6 +325,12 @@ class CompiledStepTest {
             assertEquals(
                     "loss must return a 0-dimensional tensor, not one of the shape [4, 3]",
                     message(step, torch.randn(4, 5), torch.randn(4, 3)));
+        }
+        try (var scope = MemoryScope.open();
+                var module = new Perceptron(Device.cpu());
+                var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(module, (outputs, targets) -> null, optimizer, Precision.FP32)) {
+            assertEquals("loss must not be null", message(step, torch.randn(4, 5), torch.randn(4, 3)));
         }
         try (var module = new Perceptron(Device.cpu());
                 var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));

@@ -90,6 +90,7 @@ public final class CompiledStepChecks implements RankProgram<Long, LinkedHashMap
         for (Strategy strategy : STRATEGIES) {
             check("a compiled forward pass trains like a plain one: " + strategy, () -> compiledForward(strategy));
         }
+        check("steps of any module with any loss equal a single process's", this::anyModule);
         check("ZeRO stage 1 equals a single process", this::sharded);
         check("fp16 ranks agree on an overflow", this::overflow);
         check("steps leak no native objects", this::leaks);
@@ -246,6 +247,42 @@ public final class CompiledStepChecks implements RankProgram<Long, LinkedHashMap
                 }
             }
             assertEquals(2, compiled.recordings());
+        }
+    }
+
+    private void anyModule() {
+        Torch.seed(seed);
+        try (var model = new Perceptron(device);
+                var alone = new Perceptron(device);
+                var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(0.004));
+                var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(
+                        ddp, (mean, targets) -> mean.sub(targets).square().sum(), optimizer, Precision.FP32);
+                var ownOptimizer = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01))) {
+            alone.load(model.namedParameters());
+            for (int i = 0; i < steps; i++) {
+                try (var scope = MemoryScope.open()) {
+                    for (int rank = 0; rank < group.size(); rank++) {
+                        Torch.seed(seed + i * group.size() + rank);
+                        Tensor x = torch.randn(new long[] {3, 5}, device.options(DType.FLOAT64));
+                        Tensor target = torch.randn(new long[] {1}, device.options(DType.FLOAT64));
+                        alone.forward(x)
+                                .sub(target)
+                                .square()
+                                .sum()
+                                .div(new Scalar(group.size()))
+                                .backward();
+                        if (rank == group.rank()) {
+                            step.run(x, target);
+                        }
+                    }
+                    ownOptimizer.step();
+                    ownOptimizer.zeroGrad();
+                    alone.namedParameters()
+                            .forEach((name, parameter) -> RankChecks.requireClose(
+                                    parameter, model.namedParameters().get(name), 1e-9, 1e-12, name));
+                }
+            }
         }
     }
 

@@ -22,8 +22,10 @@ import cs336.basics.SelfAttention;
 import cs336.basics.Sgd;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
+import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.compile.Compiled;
+import cs336.compile.CompiledStep;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.FailingWellTest;
 import cs336.distributed.launch.RankProgram;
@@ -1252,6 +1254,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 requireRejected(call, "is sharded; use the parameters and methods of the container");
             }
             requireRejected(() -> Compiled.of(model).apply(ids()), "which a compiler cannot record");
+            requireRejected(() -> stepOf(model, fsdp), "is sharded; use the parameters and methods of the container");
             Backward.of(fsdp.forward(ids()).sum()).run();
             requireRejected(fsdp::gradientNorm, "call finishGradientSynchronization() first");
             requireRejected(() -> fsdp.clipGradients(1), "call finishGradientSynchronization() first");
@@ -1284,6 +1287,12 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             Checkpoint.save(folder.resolve("module.safetensors"), parameters, Map.of());
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        }
+    }
+
+    private static void stepOf(NnModule model, FullyShardedDataParallel fsdp) {
+        try (var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0)) {
+            CompiledStep.of(model, (outputs, targets) -> outputs.sum(), optimizer, Precision.FP32);
         }
     }
 
