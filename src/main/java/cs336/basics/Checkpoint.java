@@ -31,14 +31,14 @@ public final class Checkpoint {
      *
      * @param metadata text entries of the file, such as the training step; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
-     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, or the name of a parameter
-     *     begins with {@code optimizer.}
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, the name of a parameter begins
+     *     with {@code optimizer.}, or a parameter is sharded
      */
     public static void save(Path file, Map<String, Tensor> parameters, Map<String, String> metadata)
             throws IOException {
         Objects.requireNonNull(parameters, "parameters must not be null");
         Objects.requireNonNull(metadata, "metadata must not be null");
-        requireNotReserved(parameters, metadata);
+        requireSavable(parameters, metadata);
         Safetensors.write(file, parameters, metadata);
     }
 
@@ -47,8 +47,8 @@ public final class Checkpoint {
      *
      * @param metadata text entries of the file; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
-     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, or the name of a parameter
-     *     begins with {@code optimizer.}
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, the name of a parameter begins
+     *     with {@code optimizer.}, or a parameter is sharded
      */
     public static void save(
             Path file, Map<String, Tensor> parameters, Optimizer optimizer, Map<String, String> metadata)
@@ -65,8 +65,8 @@ public final class Checkpoint {
      * @param state the optimizer's tensors by name, see {@link Optimizer#state}
      * @param metadata text entries of the file; the name {@code optimizer} is reserved
      * @throws IOException if the file cannot be written; an existing file is then unchanged
-     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, or the name of a parameter
-     *     begins with {@code optimizer.}
+     * @throws IllegalArgumentException if {@code metadata} contains the reserved name, the name of a parameter begins
+     *     with {@code optimizer.}, or a parameter is sharded
      */
     public static void save(
             Path file,
@@ -78,14 +78,14 @@ public final class Checkpoint {
         Objects.requireNonNull(metadata, "metadata must not be null");
         Objects.requireNonNull(parameters, "parameters must not be null");
         Map<String, String> texts = new LinkedHashMap<>(metadata);
-        requireNotReserved(parameters, metadata);
+        requireSavable(parameters, metadata);
         texts.put(OPTIMIZER, kind);
         Map<String, Tensor> tensors = new LinkedHashMap<>(parameters);
         state.forEach((name, tensor) -> tensors.put(PREFIX + name, tensor));
         Safetensors.write(file, tensors, texts);
     }
 
-    private static void requireNotReserved(Map<String, Tensor> parameters, Map<String, String> metadata) {
+    private static void requireSavable(Map<String, Tensor> parameters, Map<String, String> metadata) {
         for (String name : parameters.keySet()) {
             NnModule.requireUnsharded("parameter " + name, parameters.get(name));
             if (name.startsWith(PREFIX)) {

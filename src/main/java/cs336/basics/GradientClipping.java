@@ -34,7 +34,7 @@ public final class GradientClipping {
      * @param maxNorm the largest allowed norm, above 0
      * @return the norm before clipping, a 0-dimensional tensor in the caller's memory scope; reading its value
      *     synchronizes with the device
-     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or a parameter is sharded
      */
     public static Tensor clipByGlobalNorm(Iterable<Tensor> parameters, double maxNorm) {
         requireAboveZero(maxNorm);

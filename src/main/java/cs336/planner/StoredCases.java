@@ -53,7 +53,7 @@ public final class StoredCases {
 
     private record CasesOfFile(FileTime modified, List<StoredCase> cases) {}
 
-    /** The launch mode of the operators of a stored case. */
+    /** How the operators of a stored case are launched. */
     public enum Execution {
         /** Operator by operator. */
         EAGER("eager"),
@@ -74,7 +74,7 @@ public final class StoredCases {
      *
      * @param file name of the file of measurements, without extension
      * @param plan the plan that describes it
-     * @param execution launch mode of its operators
+     * @param execution how its operators are launched
      * @param peakBytes largest measured peak memory of a GPU; null if it was not measured
      * @param stepMs measured median time in ms; null if it was not measured
      * @param outOfMemory whether it ran out of memory

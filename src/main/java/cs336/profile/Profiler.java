@@ -41,8 +41,8 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * <p>Profiling overhead is 2 to 3 µs of host time per event (operator, range or CUDA API call). It slows down
  * launch-bound steps most: on an H200 a training step of the small model at context 128 took 74 ms instead of 48 ms,
  * and 56 ms with {@link ProfilerOptions#withoutOperators}. A GPU-bound step of the large model at context 512 took 1.1
- * and 0.7 % longer. The duration of kernels does not change. The test program {@code ProfilerCost} repeats this
- * measurement; {@link RangeCost} measures ranges without a profiler.
+ * % longer, and 0.7 % without operators. The duration of kernels does not change. The test program {@code ProfilerCost}
+ * repeats this measurement; {@link RangeCost} measures ranges without a profiler.
  */
 public final class Profiler implements AutoCloseable {
     private static final AtomicReference<Profiler> RUNNING = new AtomicReference<>();

@@ -6,7 +6,7 @@ import cs336.torch.Device;
  * The kinds of events that a {@link Profiler} records in addition to ranges.
  *
  * @param cuda kernels, copies and CUDA API calls; needs a GPU
- * @param operators the operators of the forward and backward pass
+ * @param operators PyTorch's operators, such as those of forward and backward passes
  * @param shapes the shapes of the operators' inputs
  * @param memory every allocation and release; operators on threads other than the profiler's own and PyTorch's autograd
  *     threads are then not recorded

@@ -82,7 +82,7 @@ class FlashFiguresTest {
     }
 
     @Test
-    void operationsAreThoseOfTheMatmulsBelowTheDiagonal() {
+    void flopsAreThoseOfTheMatmulsBelowTheDiagonal() {
         // Masked scores are not counted: two matmuls of 2·d FLOPs for each of T²/2 scores.
         assertEquals(4.0 * 64 * 16_384 * 16_384 / 2 * 16, FlashFigures.flops("forward", 16, 16_384, 64, true));
         assertEquals(

@@ -36,8 +36,8 @@ import java.util.stream.IntStream;
 final class StepTraces {
     /** The description of the option {@code --trace}. */
     static final String OPTION_DESCRIPTION =
-            "record three more steps of each mode without operators, which slow down launch-bound steps, as one"
-                    + " trace per rank: <mode>-rank<n>.json.gz; with several models, in a folder for each";
+            "record three more steps of each mode as one trace per rank: <mode>-rank<n>.json.gz; with several models, in"
+                    + " a folder for each; operators are not recorded, because that slows down launch-bound steps";
 
     private static final int STEPS = 3;
 

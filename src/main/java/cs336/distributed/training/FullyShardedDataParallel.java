@@ -66,7 +66,8 @@ import org.bytedeco.pytorch.Tensor;
  * backward pass reaches the output of the module, the unit is gathered again. Its backward pass has ended when that of
  * the next unit begins, or in {@link #finishGradientSynchronization}. Then its weights are freed and its gradients are
  * reduce-scattered while the next unit computes. A unit must use its parameters only to compute its output. A backward
- * pass with {@link cs336.torch.Backward#createGraph} through a unit fails, because its weights are freed by then.
+ * pass with {@link cs336.torch.Backward#createGraph} through a unit fails, because the graph of its gradients would
+ * need weights that are freed after the pass.
  *
  * <p><b>Prefetch.</b> The order of units is recorded, so from the second step on the next units are gathered while one
  * computes, up to {@link FsdpSettings#maxGatheredUnits}. A wrong prediction costs time only. All ranks must use the
