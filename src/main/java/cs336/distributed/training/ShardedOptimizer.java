@@ -119,8 +119,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * this rank's parameters are invalid, the other ranks fail at the timeout.
      *
      * @throws IllegalArgumentException on every rank, if parameters differ between ranks or the optimizer of one rank
-     *     cannot be created; or if a parameter is already in this optimizer, or is not a contiguous floating-point
-     *     tensor on the group's device
+     *     cannot be created; or if a parameter is closed, sharded by FSDP or already in this optimizer, or is not a
+     *     contiguous floating-point tensor on the group's device
      */
     public void add(Map<String, Tensor> more, O options) {
         requireOpen("add()");
@@ -188,7 +188,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     private void requireNew(String name, Tensor parameter) {
-        if (!parameter.defined() || !parameter.is_floating_point() || !parameter.is_contiguous()) {
+        Tensors.requireDefined("parameter " + name, parameter);
+        if (!parameter.is_floating_point() || !parameter.is_contiguous()) {
             throw new IllegalArgumentException("parameter " + name + " must be a contiguous floating-point tensor");
         }
         if (parameter.is_cuda() != group.device().isCuda()) {

@@ -793,6 +793,11 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                     () -> new ShardedOptimizer<>(invalid, AdamW::new, COURSE, group, Sharding.broadcast()));
             assertEquals("parameter w must be a contiguous floating-point tensor", untrainable.getMessage());
         }
+        Tensor closed = torch.ones(new long[] {3}, device.options(DType.FLOAT32));
+        closed.close();
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new ShardedOptimizer<>(Map.of("w", closed), AdamW::new, COURSE, group, Sharding.broadcast()));
     }
 
     private static void requireSameParameters(ProcessGroup group) {
