@@ -243,8 +243,10 @@ public abstract class NnModule implements AutoCloseable {
      * This includes parameters that the container replicates: it holds their gradients.
      *
      * @param parameter the object that {@link #namedParameters} returns
+     * @throws IllegalArgumentException if it is null, closed or undefined
      */
     public static void declareSharded(Tensor parameter) {
+        Tensors.requireDefined("parameter", parameter); // closed tensors equal each other
         SHARDED.add(parameter);
     }
 
