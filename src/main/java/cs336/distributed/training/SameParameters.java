@@ -42,7 +42,8 @@ final class SameParameters {
     static void requireFrozen(String name, Tensor parameter) {
         if (parameter.requires_grad()) {
             throw new IllegalStateException("parameter " + name
-                    + " requires a gradient, but was frozen when its container was created; create a new container");
+                    + " requires a gradient, but was frozen when its container was created; keep it frozen, or wrap a module"
+                    + " in which it is trainable");
         }
     }
 
