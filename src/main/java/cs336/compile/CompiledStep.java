@@ -329,7 +329,8 @@ public final class CompiledStep implements AutoCloseable {
     /**
      * Trains on one batch without waiting for the GPU.
      *
-     * @param inputs on the device of the parameters; for a {@link TransformerLM} int64 token ids, [B, T]
+     * @param inputs on the device of the parameters; for a {@link TransformerLM} int64 token ids, [B, T]. The module
+     *     receives a contiguous copy
      * @param targets on the same device; for a {@link TransformerLM} int64 token ids, [B, T]
      * @return the loss before the update, a 0-dimensional fp32 tensor; by default the mean cross-entropy in nats. The
      *     next step with this input shape overwrites it.

@@ -6,6 +6,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -40,11 +41,15 @@ final class ShapeGraph implements AutoCloseable {
         Device device = step.device;
         firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
         try (var scope = MemoryScope.open()) {
-            inputs = MemoryScope.keep(torch.zeros_like(likeInputs));
-            targets = MemoryScope.keep(torch.zeros_like(likeTargets));
+            inputs = MemoryScope.keep(contiguousLike(likeInputs));
+            targets = MemoryScope.keep(contiguousLike(likeTargets));
             loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
         }
         stages = List.of(new GradientStage(0, allIndices()));
+    }
+
+    private Tensor contiguousLike(Tensor like) {
+        return torch.zeros(Tensors.shape(like), step.device.options(DType.of(like)));
     }
 
     /** Copies a batch to the inputs of the graph. */

@@ -317,6 +317,24 @@ class CompiledStepTest {
     }
 
     @Test
+    void stridesOfTheFirstBatchDoNotReachTheModule() {
+        try (var scope = MemoryScope.open();
+                var module = new Perceptron(Device.cpu());
+                var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(
+                        module,
+                        (outputs, targets) -> squaredError(outputs.view(12), targets.view(12)),
+                        optimizer,
+                        Precision.FP32)) {
+            Tensor inputs = torch.randn(4, 5);
+            Tensor transposed = torch.rand(3, 4).t();
+            double expected = squaredError(module.forward(inputs), transposed).item_double();
+            assertEquals(expected, step.run(inputs, transposed).item_double(), 1e-6);
+            step.run(inputs, transposed.contiguous());
+        }
+    }
+
+    @Test
     void aLossOfTheCallerIsChecked() {
         try (var scope = MemoryScope.open();
                 var module = new Perceptron(Device.cpu());
