@@ -6,6 +6,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -87,7 +88,7 @@ public final class Checkpoint {
 
     private static void requireSavable(Map<String, Tensor> parameters, Map<String, String> metadata) {
         for (String name : parameters.keySet()) {
-            NnModule.requireUnsharded("parameter " + name, parameters.get(name));
+            ShardedParameters.requireUnsharded("parameter " + name, parameters.get(name));
             if (name.startsWith(PREFIX)) {
                 throw new IllegalArgumentException(
                         "parameter " + name + " must not begin with '" + PREFIX + "', as the optimizer's state does");

@@ -5,6 +5,7 @@ import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -127,7 +128,7 @@ public final class GradientClipping {
         List<Tensor> gradients = new ArrayList<>();
         for (Tensor parameter : parameters) {
             Tensors.requireDefined("parameter", parameter);
-            NnModule.requireUnsharded("parameter", parameter);
+            ShardedParameters.requireUnsharded("parameter", parameter);
             Tensor gradient = parameter.grad();
             if (gradient.defined()) {
                 gradients.add(gradient);

@@ -3,6 +3,7 @@ package cs336.basics;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -13,7 +14,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
-import java.util.WeakHashMap;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -27,10 +27,6 @@ import org.bytedeco.pytorch.Tensor;
 public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
     private static final ThreadLocal<BiConsumer<NnModule, Tensor>> LISTENER = new ThreadLocal<>();
-
-    /** The parameters of modules that a container holds as shards. */
-    private static final Set<Tensor> SHARDED =
-            Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
     private static final Consumer<Tensor> NO_ACTION = output -> {};
 
@@ -238,31 +234,6 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Declares that a container holds the values and gradients of a parameter as shards. From then on optimizers,
-     * checkpoints, {@link GradientClipping} and methods of its module reject it, because it is empty between passes.
-     * This includes parameters that the container replicates: it holds their gradients.
-     *
-     * @param parameter the object that {@link #namedParameters} returns
-     * @throws IllegalArgumentException if it is null, closed or undefined
-     */
-    public static void declareSharded(Tensor parameter) {
-        Tensors.requireDefined("parameter", parameter); // closed tensors equal each other
-        SHARDED.add(parameter);
-    }
-
-    /**
-     * Checks that a parameter is not {@linkplain #declareSharded declared} as sharded.
-     *
-     * @throws IllegalArgumentException if it is
-     */
-    public static void requireUnsharded(String name, Tensor parameter) {
-        if (SHARDED.contains(parameter)) {
-            throw new IllegalArgumentException(
-                    name + " is sharded; use the parameters and methods of the container that shards its module");
-        }
-    }
-
-    /**
      * Checks that the layer can be used.
      *
      * @throws IllegalStateException if it is closed
@@ -299,7 +270,7 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     private void requireUnsharded() {
-        parameters().forEach(parameter -> requireUnsharded("a parameter of " + name, parameter));
+        parameters().forEach(parameter -> ShardedParameters.requireUnsharded("a parameter of " + name, parameter));
     }
 
     /**

@@ -2,6 +2,7 @@ package cs336.basics;
 
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Collections;
@@ -45,7 +46,7 @@ final class TrainedParameters {
         try (var scope = MemoryScope.open()) {
             named.forEach((name, tensor) -> {
                 Tensors.requireDefined("parameter " + name, tensor);
-                NnModule.requireUnsharded("parameter " + name, tensor);
+                ShardedParameters.requireUnsharded("parameter " + name, tensor);
                 String other = seen.put(tensor.unsafeGetTensorImpl().address(), name);
                 if (other != null) {
                     throw new IllegalArgumentException("parameters " + other + " and " + name + " are the same tensor");

@@ -23,6 +23,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.nio.file.Path;
@@ -116,7 +117,7 @@ public final class CompiledStep implements AutoCloseable {
             Optimizer optimizer,
             Precision precision) {
         module.namedParameters()
-                .forEach((name, parameter) -> NnModule.requireUnsharded("parameter " + name, parameter));
+                .forEach((name, parameter) -> ShardedParameters.requireUnsharded("parameter " + name, parameter));
         this.module = module;
         this.lossFunction = lossFunction;
         this.languageModel = languageModel;

@@ -1,11 +1,11 @@
 package cs336.distributed.training;
 
-import cs336.basics.NnModule;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import cs336.units.IntegerMath;
 import java.util.Arrays;
@@ -71,7 +71,7 @@ final class FsdpParameter implements AutoCloseable {
     /** Prepares the parameter for training, once {@code requires_grad} of the module's tensor is final. */
     void prepare(String newName, DType computeDtype, DType newReduceDtype) {
         name = newName;
-        NnModule.declareSharded(weight);
+        ShardedParameters.declare(weight);
         DType own = DType.of(master);
         DType compute = computeDtype == null ? own : computeDtype;
         DType reduce = newReduceDtype == null ? compute : newReduceDtype;

@@ -1,8 +1,8 @@
 package cs336.distributed.training;
 
-import cs336.basics.NnModule;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.DType;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -24,7 +24,7 @@ final class SameParameters {
         var descriptions = new ArrayList<String>();
         named.forEach((name, parameter) -> {
             Tensors.requireDefined("parameter " + name, parameter);
-            NnModule.requireUnsharded("parameter " + name, parameter);
+            ShardedParameters.requireUnsharded("parameter " + name, parameter);
             if (!parameter.is_contiguous()) {
                 throw new IllegalArgumentException("parameter " + name + " must be contiguous");
             }

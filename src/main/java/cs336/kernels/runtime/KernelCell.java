@@ -61,7 +61,7 @@ public final class KernelCell {
     private DType dtype = DType.FLOAT32;
     private List<String> outputs = List.of("y");
     private String unit;
-    private double work; // in GB or 10^12 operations
+    private double work; // in GB or 10¹² FLOPs
     private UnaryOperator<Tensor[]> reference;
 
     private KernelCell(String name, long[][] shapes) {
@@ -99,9 +99,9 @@ public final class KernelCell {
         return this;
     }
 
-    /** Sets the floating-point operations of a run; the result then has a rate in TFLOP/s. */
-    public KernelCell operations(double operations) {
-        work = operations / 1e12;
+    /** Sets the FLOPs of a run; the result then has a rate in TFLOP/s. */
+    public KernelCell flops(double flops) {
+        work = flops / 1e12;
         unit = "TFLOP/s";
         return this;
     }
@@ -117,9 +117,9 @@ public final class KernelCell {
      * environment variable {@value #STORE} is set, the result of the GPU is stored.
      *
      * @param kernels launches the kernels and returns the outputs
-     * @throws IllegalStateException on a GPU, if the cell has no reference or neither bytes nor operations, if the
-     *     number of outputs is wrong, or if an output differs from the reference by more than 1e-4 (fp32 inputs) or
-     *     2e-2 (other inputs) of the reference's largest absolute value
+     * @throws IllegalStateException on a GPU, if the cell has no reference or neither bytes nor FLOPs, if the number of
+     *     outputs is wrong, or if an output differs from the reference by more than 1e-4 (fp32 inputs) or 2e-2 (other
+     *     inputs) of the reference's largest absolute value
      */
     public KernelRun run(Device device, UnaryOperator<Tensor[]> kernels) throws IOException {
         if (!device.isCuda()) {
@@ -174,7 +174,7 @@ public final class KernelCell {
 
     KernelRun measure(Device device, Provenance provenance, UnaryOperator<Tensor[]> kernels) {
         if (reference == null || unit == null) {
-            throw new IllegalStateException(name + " needs a reference, and bytes or operations");
+            throw new IllegalStateException(name + " needs a reference, and bytes or FLOPs");
         }
         try (var scope = MemoryScope.open()) {
             Tensor[] inputs = new Tensor[shapes.length];

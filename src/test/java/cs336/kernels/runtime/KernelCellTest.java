@@ -112,7 +112,7 @@ class KernelCellTest {
     void aWrongKernelIsNotStored() {
         KernelCell cell = KernelCell.of("05 two", new long[] {40}, new long[] {40})
                 .outputs("sum", "product")
-                .operations(80)
+                .flops(80)
                 .reference(in -> new Tensor[] {in[0].add(in[1]), in[0].mul(in[1])});
         var wrong = assertThrows(
                 IllegalStateException.class,
@@ -136,7 +136,7 @@ class KernelCellTest {
         var refused = assertThrows(
                 IllegalStateException.class,
                 () -> KernelCell.of("05 x", new long[] {4}).measure(Device.cpu(), H200, in -> in));
-        assertEquals("05 x needs a reference, and bytes or operations", refused.getMessage());
+        assertEquals("05 x needs a reference, and bytes or FLOPs", refused.getMessage());
     }
 
     @Test
