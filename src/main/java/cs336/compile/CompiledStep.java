@@ -106,7 +106,7 @@ public final class CompiledStep implements AutoCloseable {
         }
     }
 
-    /** What a recorded step depends on: the layout of the batch, and which parameters require a gradient. */
+    /** The properties that a recording depends on: the layout of a batch, and which parameters require a gradient. */
     private record RecordingKey(BatchLayout inputs, BatchLayout targets, List<Boolean> trainable) {}
 
     private CompiledStep(

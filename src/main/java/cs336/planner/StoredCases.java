@@ -53,7 +53,7 @@ public final class StoredCases {
 
     private record CasesOfFile(FileTime modified, List<StoredCase> cases) {}
 
-    /** How the operators of a stored case are launched. */
+    /** The launch mode of the operators of a stored case. */
     public enum Execution {
         /** Operator by operator. */
         EAGER("eager"),
