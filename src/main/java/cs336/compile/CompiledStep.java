@@ -10,6 +10,7 @@ import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Precision;
 import cs336.compile.fuse.MasterWeights;
+import cs336.compile.program.Layout;
 import cs336.compile.program.Program;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
@@ -97,17 +98,8 @@ public final class CompiledStep implements AutoCloseable {
     boolean keepsAttention;
     private boolean closed;
 
-    /** The properties of inputs or targets that a recorded step depends on. */
-    private record BatchLayout(DType dtype, List<Long> shape) {
-        static BatchLayout of(Tensor tensor) {
-            return new BatchLayout(
-                    DType.of(tensor),
-                    Arrays.stream(Tensors.shape(tensor)).boxed().toList());
-        }
-    }
-
     /** The properties that a recording depends on: the layout of a batch, and which parameters require a gradient. */
-    private record RecordingKey(BatchLayout inputs, BatchLayout targets, List<Boolean> trainable) {}
+    private record RecordingKey(Layout inputs, Layout targets, List<Boolean> trainable) {}
 
     private CompiledStep(
             NnModule module,
@@ -378,12 +370,12 @@ public final class CompiledStep implements AutoCloseable {
         requireUsable("inputs", inputs);
         requireUsable("targets", targets);
         var key = new RecordingKey(
-                BatchLayout.of(inputs),
-                BatchLayout.of(targets),
+                Layout.contiguous(DType.of(inputs), Tensors.shape(inputs)),
+                Layout.contiguous(DType.of(targets), Tensors.shape(targets)),
                 parameters.stream().map(Tensor::requires_grad).toList());
         if (languageModel != null && !key.inputs.equals(key.targets)) {
-            throw new IllegalArgumentException(
-                    "targets must have the shape of inputs, " + key.inputs.shape + ", not " + key.targets.shape);
+            throw new IllegalArgumentException("targets must have the shape of inputs, "
+                    + Arrays.toString(key.inputs.shape()) + ", not " + Arrays.toString(key.targets.shape()));
         }
         if (earlier.batches() > 0 && !key.trainable().equals(trainableEarlier)) {
             throw new IllegalStateException(
@@ -391,7 +383,7 @@ public final class CompiledStep implements AutoCloseable {
         }
         trainableEarlier = key.trainable();
         Torch.allowTf32(precision.tf32());
-        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(this, inputs, targets));
+        ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(this, k.inputs, k.targets));
         if (optimizer instanceof ShardedOptimizer<?> sharded) {
             sharded.awaitParameters(); // a recorded forward pass does not wait for each layer
         }

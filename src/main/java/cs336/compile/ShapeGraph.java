@@ -1,12 +1,12 @@
 package cs336.compile;
 
 import cs336.compile.program.Interpreter.ProgramRun;
+import cs336.compile.program.Layout;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
-import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -32,24 +32,20 @@ final class ShapeGraph implements AutoCloseable {
     private int steps;
 
     /**
-     * @param likeInputs a tensor with the shape, dtype and device of the inputs
-     * @param likeTargets a tensor with those of the targets
+     * @param ofInputs the layout of the inputs, contiguous
+     * @param ofTargets the layout of the targets, contiguous
      */
-    ShapeGraph(CompiledStep step, Tensor likeInputs, Tensor likeTargets) {
+    ShapeGraph(CompiledStep step, Layout ofInputs, Layout ofTargets) {
         this.step = step;
         parameters = step.parameters;
         Device device = step.device;
         firstGraph = device.isCuda() ? CudaGraph.on(device) : null;
         try (var scope = MemoryScope.open()) {
-            inputs = MemoryScope.keep(contiguousLike(likeInputs));
-            targets = MemoryScope.keep(contiguousLike(likeTargets));
+            inputs = MemoryScope.keep(ofInputs.empty(device));
+            targets = MemoryScope.keep(ofTargets.empty(device));
             loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
         }
         stages = List.of(new GradientStage(0, allIndices()));
-    }
-
-    private Tensor contiguousLike(Tensor like) {
-        return torch.zeros(Tensors.shape(like), step.device.options(DType.of(like)));
     }
 
     /** Copies a batch to the inputs of the graph. */
