@@ -78,6 +78,10 @@ public final class Losses {
      */
     public static void requireTokens(String name, Tensor ids, long vocabulary) {
         Tensors.requireDefined(name, ids);
+        if (vocabulary == 0) {
+            throw new IllegalArgumentException("the vocabulary of " + name + " must have at least one token; the weight"
+                    + " of a sharded layer has no rows outside of its forward pass");
+        }
         if (!ids.is_cpu() || ids.numel() == 0) {
             return;
         }

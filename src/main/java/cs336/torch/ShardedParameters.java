@@ -36,7 +36,8 @@ public final class ShardedParameters {
     public static void requireUnsharded(String name, Tensor parameter) {
         if (DECLARED.contains(parameter)) {
             throw new IllegalArgumentException(
-                    name + " is sharded; use the parameters and methods of the container that shards its module");
+                    name
+                            + " belongs to a container that shards the module; use the parameters and methods of the container");
         }
     }
 }

@@ -186,12 +186,12 @@ public final class DistributedDataParallel implements AutoCloseable {
      * current stream waits, so the optimizer's step can be queued at once. All ranks call it after the last backward
      * pass of a step, before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}, if this or the module is closed, or if a parameter requires
-     *     a gradient that did not during construction
+     * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
+     *     parameter requires a gradient that did not during construction
      */
     public void finishGradientSynchronization() {
         requireSynchronising("finishGradientSynchronization()");
-        module.requireOpen();
+        module.layers().forEach(NnModule::requireOpen);
         frozen.forEach(SameParameters::requireFrozen);
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {

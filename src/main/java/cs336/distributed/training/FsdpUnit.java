@@ -164,6 +164,11 @@ final class FsdpUnit implements AutoCloseable {
         }
     }
 
+    /** Returns whether gradients of ended backward passes must still be reduced. */
+    boolean awaitsReduction() {
+        return unreduced && sharded.stream().anyMatch(FsdpParameter::hasGradient);
+    }
+
     /** Begins a backward pass, after collecting the gradients of earlier passes. */
     void beginBackward() {
         takeGradients();

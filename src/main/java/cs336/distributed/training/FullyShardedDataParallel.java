@@ -71,7 +71,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>Prefetch.</b> The order of units is recorded, so from the second step on the next units are gathered while one
  * computes, up to {@link FsdpSettings#maxGatheredUnits}. A wrong prediction costs time only. All ranks must use the
- * units in the same order; ranks that do not get an exception from {@link ProcessGroup}.
+ * units in the same order. Otherwise {@link ProcessGroup} throws an exception; but if the ranks have used many orders
+ * before, Gloo may end the process instead.
  *
  * <p><b>Recomputation.</b> A forward pass during the backward pass, as with activation checkpointing, gathers its unit
  * like any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
@@ -372,7 +373,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Tensor gradientNorm() {
         requireOpen("gradientNorm()");
-        if (units.stream().anyMatch(unit -> unit.inBackward || unit.unreduced || unit == reduceScattered)) {
+        if (units.stream().anyMatch(unit -> unit.inBackward || unit.awaitsReduction() || unit == reduceScattered)) {
             throw new IllegalStateException(
                     "gradients are not reduced yet; call finishGradientSynchronization() first");
         }
@@ -602,12 +603,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * blocks; with NCCL the current stream waits, so the optimizer's step can be queued at once. All ranks call it
      * after the last backward pass of a step, before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}, if this or the module is closed, or if a parameter requires
-     *     a gradient that did not during construction
+     * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
+     *     parameter requires a gradient that did not during construction
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");
-        module.requireOpen();
+        module.layers().forEach(NnModule::requireOpen);
         parameters.values().forEach(FsdpParameter::requireStillFrozen);
         if (!synchronising) {
             throw new IllegalStateException(

@@ -504,6 +504,25 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             other.close();
             requireRejected(ddp::finishGradientSynchronization, "ScalarParameters is closed");
         }
+        try (var parent = new Parent(new ScalarParameters(1, DType.FLOAT32));
+                var ddp = new DistributedDataParallel(parent, group, strategy)) {
+            parent.children().get(0).close();
+            requireRejected(ddp::finishGradientSynchronization, "inner is closed");
+        }
+    }
+
+    /** A layer around another one. */
+    private static final class Parent extends NnModule {
+        private final NnModule inner;
+
+        Parent(NnModule inner) {
+            this.inner = child("inner", inner);
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return inner.forward(x);
+        }
     }
 
     /** Parameters p0, p1, … of one element each. */

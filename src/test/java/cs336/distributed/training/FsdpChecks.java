@@ -1251,15 +1251,22 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                     () -> model.load(own),
                     model::parameterCount,
                     model::zeroGrad)) {
-                requireRejected(call, "is sharded; use the parameters and methods of the container");
+                requireRejected(call, "use the parameters and methods of the container");
             }
             requireRejected(() -> Compiled.of(model).apply(ids()), "which a compiler cannot record");
-            requireRejected(() -> stepOf(model, fsdp), "is sharded; use the parameters and methods of the container");
+            requireRejected(() -> stepOf(model, fsdp), "use the parameters and methods of the container");
             Backward.of(fsdp.forward(ids()).sum()).run();
             requireRejected(fsdp::gradientNorm, "call finishGradientSynchronization() first");
             requireRejected(() -> fsdp.clipGradients(1), "call finishGradientSynchronization() first");
             fsdp.finishGradientSynchronization();
             require(fsdp.gradientNorm().item_double() > 0, "gradients have no norm");
+            try (var local = fsdp.noSync()) {
+                Backward.of(fsdp.forward(ids()).sum()).run();
+            }
+            requireRejected(fsdp::gradientNorm, "call finishGradientSynchronization() first");
+            fsdp.zeroGrad();
+            require(fsdp.gradientNorm().item_double() == 0, "discarded gradients have a norm");
+            requireRejected(() -> lossOutsideOfUnit(own.get("fc1.weight")), "at least one token");
             fsdp.close();
             fsdp.close();
             requireRejected(() -> fsdp.forward(ids()), "was called on a closed container");
@@ -1294,6 +1301,11 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         try (var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0)) {
             CompiledStep.of(model, (outputs, targets) -> outputs.sum(), optimizer, Precision.FP32);
         }
+    }
+
+    private Tensor lossOutsideOfUnit(Tensor weight) {
+        Tensor hidden = torch.ones(new long[] {2, weight.size(1)}, device.options(FP64));
+        return Losses.crossEntropy(hidden.matmul(weight.t()), Tensors.of(new long[] {0, 1}, 2));
     }
 
     private Tensor ids() {
