@@ -12,10 +12,11 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
-import cs336.bench.WholeFile;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.CheckpointSettings;
 import cs336.checkpoints.ResumeOptions;
+import cs336.checkpoints.TextTokens;
+import cs336.checkpoints.TrainingOptions;
 import cs336.checkpoints.TrainingProgress;
 import cs336.compile.CompiledStep;
 import cs336.safetensors.Safetensors;
@@ -24,7 +25,6 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import cs336.units.HostLoad;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -51,9 +51,6 @@ import picocli.CommandLine.Option;
             "Exit codes: 0 trained, 1 a file cannot be read or written, 2 invalid arguments."
         })
 public final class TrainCommand extends LabCommand {
-    private static final int BYTES = 256;
-    private static final int MAX_TEXT = Integer.MAX_VALUE - 8; // elements of the largest array
-
     @Mixin
     private final ModelOptions models = new ModelOptions();
 
@@ -169,9 +166,6 @@ public final class TrainCommand extends LabCommand {
         }
         ModelOptions.Model model = chosen.get(0);
         ArgumentCheck.atLeast("--steps", 1, steps);
-        if (!(learningRate >= 0 && Double.isFinite(learningRate))) {
-            throw new IllegalArgumentException("--lr must be finite and at least 0, not " + learningRate);
-        }
         if (decaySteps != null) {
             ArgumentCheck.atLeast("--decay-steps", 1, decaySteps);
         }
@@ -186,37 +180,11 @@ public final class TrainCommand extends LabCommand {
         if (!(clip > 0)) {
             throw new IllegalArgumentException("--clip must be positive, not " + clip);
         }
-        if (model.config().vocabSize() < BYTES) {
-            throw new IllegalArgumentException("--vocab must be at least " + BYTES
-                    + ", one for each value of a byte, not " + model.config().vocabSize());
-        }
-        ArgumentCheck.notEmpty("--text", text);
-        WholeFile.requireFile(text);
-        if (Files.exists(text) && Files.size(text) > MAX_TEXT) {
-            throw new IllegalArgumentException(
-                    "--text %s must have at most %,d bytes, not %,d; take its beginning, for example with head -c 1G"
-                            .formatted(text, MAX_TEXT, Files.size(text)));
-        }
-        byte[] bytes = Files.readAllBytes(text);
-        if (bytes.length <= model.config().contextLength()) {
-            throw new IllegalArgumentException("--text " + text + " must have more than --context "
-                    + model.config().contextLength() + " bytes, not " + bytes.length);
-        }
-        int[] tokens = new int[bytes.length];
-        for (int i = 0; i < bytes.length; i++) {
-            tokens[i] = Byte.toUnsignedInt(bytes[i]);
-        }
+        int[] tokens = TextTokens.read(text, model.config());
         Precision precision = Precision.parse(dtype);
-        var schedule = new CosineSchedule(
-                learningRate,
-                learningRate / 10,
-                ArgumentCheck.atLeast("--warmup", 0, warmup),
-                Math.max(decaySteps == null ? steps : decaySteps, warmup + 1));
-        try {
-            AdamWSettings.of(learningRate);
-        } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("--lr " + learningRate + " is too large: " + e.getMessage(), e);
-        }
+        ArgumentCheck.atLeast("--warmup", 0, warmup);
+        CosineSchedule schedule =
+                TrainingOptions.schedule(learningRate, warmup, decaySteps == null ? steps : decaySteps);
         Device where = Device.parse(device);
         return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
     }

@@ -1,10 +1,13 @@
 package cs336.distributed.bench;
 
 import cs336.basics.Batches;
+import cs336.basics.CosineSchedule;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.CheckpointSettings;
+import cs336.checkpoints.TextTokens;
+import cs336.checkpoints.TrainingOptions;
 import cs336.checkpoints.TrainingProgress;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
@@ -19,11 +22,12 @@ import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
+import org.bytedeco.pytorch.Tensor;
 
 /**
  * Data-parallel training of a Transformer language model that can be interrupted at any time: rank 0 saves checkpoints,
- * and all ranks load the last one. The data is an endless sequence of random token sequences; in each step, rank r of n
- * takes the r-th of the next n batches.
+ * and all ranks load the last one. The data is an endless sequence of random tokens or of random positions of a text;
+ * in each step, rank r of n takes the r-th of the next n batches. Gradients are clipped to the norm {@value #MAX_NORM}.
  *
  * <p>A checkpoint contains the state of all ranks in the form of an optimizer without shards. It may therefore be
  * resumed in another mode and with another number of ranks, which continue at the same position of the data. With the
@@ -37,6 +41,7 @@ public final class CheckpointedTraining
     };
 
     private static final long DATA_SEED = 0;
+    private static final double MAX_NORM = 1;
 
     /**
      * The training to run.
@@ -45,8 +50,11 @@ public final class CheckpointedTraining
      *     {@link ShardBenchmark#caseOf} and {@link FsdpBenchmark#caseOf}
      * @param steps number of steps, including those before the checkpoint
      * @param checkpoints the settings of checkpoints, whose folder all ranks can read; restarted ranks always resume
+     * @param text the file whose bytes are the tokens; null for random tokens
+     * @param learningRate the maximum learning rate, see {@link TrainingOptions#schedule(double, int)}
      */
-    public record TrainingJob(Case setup, int steps, CheckpointSettings checkpoints) implements Serializable {}
+    public record TrainingJob(Case setup, int steps, CheckpointSettings checkpoints, String text, double learningRate)
+            implements Serializable {}
 
     /**
      * The result of a training run.
@@ -60,9 +68,12 @@ public final class CheckpointedTraining
      * Returns the training that the options of a command describe.
      *
      * @param cases the selected models and modes
-     * @throws IllegalArgumentException if there are several, or ranks do not have the same parameters in this mode
+     * @throws IllegalArgumentException if there are several, ranks do not have the same parameters in this mode, or the
+     *     text or the learning rate cannot be used
+     * @throws IOException if the text cannot be read
      */
-    static TrainingJob job(List<Case> cases, int steps, CheckpointSettings checkpoints) {
+    static TrainingJob job(List<Case> cases, int steps, CheckpointSettings checkpoints, TrainingOptions options)
+            throws IOException {
         if (cases.size() != 1) {
             throw new IllegalArgumentException(
                     "with --checkpoint the options must select one model and one --mode, not " + cases.size());
@@ -72,7 +83,13 @@ public final class CheckpointedTraining
             throw new IllegalArgumentException(
                     "--mode " + mode + " cannot be used with --checkpoint: its ranks do not train the same model");
         }
-        return new TrainingJob(cases.get(0), steps, checkpoints);
+        TrainingOptions.schedule(options.learningRate(), steps);
+        if (options.text() != null) {
+            TextTokens.read(options.text(), RankCase.of(cases.get(0)).model().config());
+        }
+        String text =
+                options.text() == null ? null : options.text().toAbsolutePath().toString();
+        return new TrainingJob(cases.get(0), steps, checkpoints, text, options.learningRate());
     }
 
     /**
@@ -122,16 +139,16 @@ public final class CheckpointedTraining
             ProcessGroup group, TrainingJob job, RankCase c, DataParallelTraining training, CheckpointFolder folder) {
         TrainingEnd toTheEnd() throws IOException {
             TrainingProgress start = resume();
-            TransformerConfig config = c.model().config();
             int batchSize = c.model().batch();
-            Batches batches =
-                    Batches.random(config.vocabSize(), batchSize, config.contextLength(), group.device(), DATA_SEED);
+            Batches batches = batches();
+            CosineSchedule schedule = TrainingOptions.schedule(job.learningRate, job.steps);
             if (start.steps() < job.steps) {
                 batches.skip(start.sequences());
             }
             long sequences = start.sequences();
             double loss = Double.NaN;
             for (long step = start.steps() + 1; step <= job.steps; step++) {
+                training.optimizer().setLearningRate(schedule.at(step - 1));
                 batches.skip((long) group.rank() * batchSize);
                 loss = step(batches);
                 batches.skip((long) (group.size() - 1 - group.rank()) * batchSize);
@@ -145,6 +162,16 @@ public final class CheckpointedTraining
                 }
             }
             return new TrainingEnd(start.steps(), loss);
+        }
+
+        private Batches batches() throws IOException {
+            TransformerConfig config = c.model().config();
+            int batchSize = c.model().batch();
+            if (job.text == null) {
+                return Batches.random(config.vocabSize(), batchSize, config.contextLength(), group.device(), DATA_SEED);
+            }
+            int[] tokens = TextTokens.read(Path.of(job.text), config);
+            return Batches.fromTokens(tokens, batchSize, config.contextLength(), group.device(), DATA_SEED);
         }
 
         /** Loads the last checkpoint, if the run is to be resumed and there is one, and returns its position. */
@@ -172,7 +199,10 @@ public final class CheckpointedTraining
         /** Trains on the next batch and returns its loss on this rank. */
         private double step(Batches batches) {
             try (var scope = MemoryScope.open()) {
-                return training.step(batches.next(), () -> {}).item_double();
+                Tensor loss = training.backward(batches.next(), () -> {});
+                training.clipGradients(MAX_NORM);
+                training.update();
+                return loss.item_double();
             }
         }
 

@@ -178,6 +178,19 @@ record DataParallelTraining(
         return fsdp == null ? GradientClipping.norm(model.parameters()) : fsdp.gradientNorm();
     }
 
+    /** Clips the averaged gradients by the norm of all of them. */
+    void clipGradients(double maxNorm) {
+        try (var scope = MemoryScope.open()) {
+            if (optimizer instanceof ShardedOptimizer<?> sharded) {
+                sharded.clipGradients(maxNorm);
+            } else if (fsdp == null) {
+                GradientClipping.clipByGlobalNorm(model.parameters(), maxNorm);
+            } else {
+                fsdp.clipGradients(maxNorm);
+            }
+        }
+    }
+
     /** Updates the parameters. */
     void update() {
         try (var range = ProfilerRange.of(UPDATE)) {

@@ -11,6 +11,7 @@ import cs336.bench.Provenance;
 import cs336.bench.ResultTable;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
+import cs336.checkpoints.TrainingOptions;
 import cs336.distributed.bench.DdpBenchmark.StepExecution;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.launch.Launcher;
@@ -43,7 +44,7 @@ import picocli.CommandLine.Option;
                     + " training steps with and without gradient averaging, in each mode. The modes are interleaved in"
                     + " one run, and rank 0 stores the measurements after each round. If interrupted, repeat the command"
                     + " line: stored modes are skipped.",
-            "With --checkpoint it trains in one mode for --steps steps on random tokens instead, and measures nothing."
+            "With --checkpoint it trains in one mode for --steps steps instead, on a --text or on random tokens, and measures nothing."
                     + " --resume continues from the last checkpoint, also with another number of processes."
         },
         footerHeading = "%nExamples:%n",
@@ -131,6 +132,9 @@ public final class DdpCommand extends LabCommand {
     @Mixin
     private final ResumeOptions checkpoints = new ResumeOptions();
 
+    @Mixin
+    private final TrainingOptions training = new TrainingOptions();
+
     @Option(names = "--trace", paramLabel = "<folder>", description = StepTraces.OPTION_DESCRIPTION)
     private Path traces;
 
@@ -163,7 +167,10 @@ public final class DdpCommand extends LabCommand {
         if (checkpoints.areGiven()) {
             return train(chosen);
         }
-        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
+        checked(() -> {
+            requireNotGiven("without --checkpoint", TrainingOptions.NAMES);
+            return checkpoints.settings(false); // checks that the other options are not given
+        });
         return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);
     }
 
@@ -304,7 +311,7 @@ public final class DdpCommand extends LabCommand {
             for (ModelOptions.Model model : models.models()) {
                 cases.addAll(cases(model, precision, chosen));
             }
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()));
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()), training);
         });
         Launcher launcher = checked(() -> ranks.launcher(storage.device()));
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);

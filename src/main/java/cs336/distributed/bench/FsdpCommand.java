@@ -9,6 +9,7 @@ import cs336.bench.Precision;
 import cs336.bench.Provenance;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
+import cs336.checkpoints.TrainingOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.StepMemoryOptions;
@@ -34,7 +35,7 @@ import picocli.CommandLine.Option;
                     + " before the optimizer's step, at the peak), step time, and bytes passed to collectives and sent.",
             "The modes are interleaved in one run, with TF32 off. Rank 0 stores the measurements after each round. If"
                     + " interrupted, repeat the command line: stored modes are skipped.",
-            "With --checkpoint it trains in one mode for --steps steps on random tokens instead, and measures nothing."
+            "With --checkpoint it trains in one mode for --steps steps instead, on a --text or on random tokens, and measures nothing."
                     + " --resume continues from the last checkpoint, also in another mode and with another number of"
                     + " processes."
         },
@@ -100,6 +101,9 @@ public final class FsdpCommand extends LabCommand {
     private final ResumeOptions checkpoints = new ResumeOptions();
 
     @Mixin
+    private final TrainingOptions training = new TrainingOptions();
+
+    @Mixin
     private final StorageOptions storage = new StorageOptions("fsdp_accounting");
 
     @Override
@@ -110,7 +114,10 @@ public final class FsdpCommand extends LabCommand {
         if (checkpoints.areGiven()) {
             return train();
         }
-        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
+        checked(() -> {
+            requireNotGiven("without --checkpoint", TrainingOptions.NAMES);
+            return checkpoints.settings(false); // checks that the other options are not given
+        });
         List<ModelOptions.Model> chosen = checked(this::checkedModels);
         checked(() -> {
             if (traces != null) {
@@ -119,15 +126,15 @@ public final class FsdpCommand extends LabCommand {
             return null;
         });
         for (ModelOptions.Model model : chosen) {
-            TrainingPlan training = checked(() -> rounds.plan(cases(model), storage));
-            var plan = new TracedPlan(training, StepTraces.folder(traces, model, chosen), new ArrayList<>());
+            TrainingPlan planned = checked(() -> rounds.plan(cases(model), storage));
+            var plan = new TracedPlan(planned, StepTraces.folder(traces, model, chosen), new ArrayList<>());
             Launcher launcher = checked(this::launcher);
             HostLoad.check();
             StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);
             if (!ranks.reports()) {
                 continue;
             }
-            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), training.cases(), modes)));
+            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), planned.cases(), modes)));
             out().flush();
         }
         return 0;
@@ -159,7 +166,7 @@ public final class FsdpCommand extends LabCommand {
             List<Case> cases = checkedModels().stream()
                     .flatMap(model -> cases(model).stream())
                     .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()));
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()), training);
         });
         Launcher launcher = checked(this::launcher);
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);

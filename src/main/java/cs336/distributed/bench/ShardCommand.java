@@ -7,6 +7,7 @@ import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
+import cs336.checkpoints.TrainingOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
@@ -30,7 +31,7 @@ import picocli.CommandLine.Option;
                     + " step (by category, and as predicted), step time, and bytes passed to collectives and sent.",
             "The modes are interleaved in one run, in fp32 with TF32 off. Rank 0 stores the measurements after each round."
                     + " If interrupted, repeat the command line: stored modes are skipped.",
-            "With --checkpoint it trains in one mode for --steps steps on random tokens instead, and measures nothing."
+            "With --checkpoint it trains in one mode for --steps steps instead, on a --text or on random tokens, and measures nothing."
                     + " --resume continues from the last checkpoint, also in another mode and with another number of"
                     + " processes."
         },
@@ -76,6 +77,9 @@ public final class ShardCommand extends LabCommand {
     private final ResumeOptions checkpoints = new ResumeOptions();
 
     @Mixin
+    private final TrainingOptions training = new TrainingOptions();
+
+    @Mixin
     private final StorageOptions storage = new StorageOptions("optimizer_state_sharding_accounting");
 
     @Override
@@ -83,7 +87,10 @@ public final class ShardCommand extends LabCommand {
         if (checkpoints.areGiven()) {
             return train();
         }
-        checked(() -> checkpoints.settings(false)); // without --checkpoint the other options have no effect
+        checked(() -> {
+            requireNotGiven("without --checkpoint", TrainingOptions.NAMES);
+            return checkpoints.settings(false); // checks that the other options are not given
+        });
         for (ModelOptions.Model model : checked(this::checkedModels)) {
             TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
             Launcher launcher = checked(() -> ranks.launcher(storage.device()));
@@ -105,7 +112,7 @@ public final class ShardCommand extends LabCommand {
             List<Case> cases = checkedModels().stream()
                     .flatMap(model -> cases(model).stream())
                     .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()));
+            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()), training);
         });
         Launcher launcher = checked(() -> ranks.launcher(storage.device()));
         CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);

@@ -12,9 +12,11 @@ import cs336.checkpoints.CheckpointFolder;
 import cs336.safetensors.Safetensors;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.train.TrainCommand;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -25,6 +27,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
@@ -147,6 +150,74 @@ class CheckpointedTrainingTest {
                                 .item_long());
             }
         }
+    }
+
+    /** Both read the same sequences in each step, and begin with the same parameters. */
+    @Test
+    void trainingOnATextEqualsThatOfOneProcess() throws IOException {
+        Path text = Files.write(
+                folder.resolve("text"),
+                new SplittableRandom(3)
+                        .ints(500, 97, 105)
+                        .mapToObj(Character::toString)
+                        .collect(Collectors.joining())
+                        .getBytes(StandardCharsets.US_ASCII));
+        String options =
+                "--d-model 8 --layers 1 --heads 2 --vocab 256 --context 6 --device cpu --lr 3e-3 --steps 25 --text "
+                        + text;
+        Path alone = folder.resolve("alone");
+        assertEquals(
+                0, run(new TrainCommand(), words(options + " --batch 4 --checkpoint " + alone), new StringWriter()));
+        try (var scope = MemoryScope.open();
+                var expected = Safetensors.open(file(alone, 25))) {
+            for (String mode : List.of("flat", "zero-1", "fsdp")) {
+                Path several = folder.resolve(mode);
+                LabCommand command = switch (mode) {
+                    case "flat" -> new DdpCommand();
+                    case "zero-1" -> new ShardCommand();
+                    default -> new FsdpCommand();
+                };
+                String arguments = options + " --batch 2 --mode " + mode + " --checkpoint " + several;
+                assertEquals(0, run(command, words(arguments), new StringWriter()), err::toString);
+                try (var found = Safetensors.open(file(several, 25))) {
+                    for (String name : expected.entries().keySet()) {
+                        Tensor difference = found.tensor(name, Device.cpu()).sub(expected.tensor(name, Device.cpu()));
+                        double largest = difference.abs().max().item_double();
+                        assertTrue(largest < 1e-4, () -> mode + ": " + name + " differs by " + largest);
+                    }
+                }
+            }
+        }
+    }
+
+    private static List<String> words(String line) {
+        return List.of(line.split(" +"));
+    }
+
+    @Test
+    void unusableTextsAndLearningRatesAreRejected() throws IOException {
+        Path text = Files.write(folder.resolve("short"), new byte[4]);
+        for (LabCommand command : List.of(new DdpCommand(), new ShardCommand(), new FsdpCommand())) {
+            requireRejected(command, "--text " + text, "--text has no effect without --checkpoint");
+            requireRejected(command, "--lr 1", "--lr has no effect without --checkpoint");
+            String mode = command instanceof DdpCommand ? "flat" : command instanceof ShardCommand ? "zero-1" : "fsdp";
+            String run = "--mode " + mode + " --checkpoint " + folder.resolve("unused");
+            requireRejected(command, run + " --lr -1", "--lr must be finite and at least 0, not -1.0");
+            requireRejected(command, run + " --text " + text, "--vocab must be at least 256");
+            requireRejected(
+                    command, run + " --vocab 256 --text " + text, "must have more than --context 4 bytes, not 4");
+        }
+    }
+
+    private void requireRejected(LabCommand command, String options, String message) {
+        err.getBuffer().setLength(0);
+        assertEquals(
+                2,
+                run(
+                        command,
+                        words(TINY.replace(options.contains("--vocab") ? "--vocab 11 " : "none", "") + options),
+                        new StringWriter()));
+        assertTrue(err.toString().contains(message), err::toString);
     }
 
     @Test

@@ -1,0 +1,68 @@
+package cs336.checkpoints;
+
+import cs336.basics.AdamWSettings;
+import cs336.basics.CosineSchedule;
+import java.nio.file.Path;
+import picocli.CommandLine.Option;
+
+/**
+ * The options of training on several processes, in addition to {@link ResumeOptions}: the text and the learning rate.
+ */
+public final class TrainingOptions {
+    /** The names of these options. */
+    public static final String[] NAMES = {"--text", "--lr"};
+
+    private static final int WARMUP_STEPS = 10;
+
+    @Option(
+            names = "--text",
+            paramLabel = "<file>",
+            description = "with --checkpoint: text file that all ranks can read; each byte is a token. Default: random"
+                    + " tokens")
+    private Path text;
+
+    @Option(
+            names = "--lr",
+            defaultValue = "1e-3",
+            paramLabel = "<rate>",
+            description = "with --checkpoint: maximum learning rate, after a linear warm-up of " + WARMUP_STEPS
+                    + " steps; cosine decay to a tenth of it at --steps")
+    private double learningRate;
+
+    /** Returns the text, or null for random tokens. */
+    public Path text() {
+        return text;
+    }
+
+    /** Returns the maximum learning rate. */
+    public double learningRate() {
+        return learningRate;
+    }
+
+    /**
+     * Returns a schedule with linear warm-up, and cosine decay to a tenth.
+     *
+     * @throws IllegalArgumentException if the learning rate is out of range; the message names {@code --lr}
+     */
+    public static CosineSchedule schedule(double learningRate, int steps) {
+        return schedule(learningRate, WARMUP_STEPS, steps);
+    }
+
+    /**
+     * Returns a schedule with linear warm-up, and cosine decay to a tenth.
+     *
+     * @param decaySteps the step at which the decay ends, unless the warm-up takes as long
+     * @throws IllegalArgumentException if the learning rate is out of range; the message names {@code --lr}
+     */
+    public static CosineSchedule schedule(double learningRate, int warmupSteps, int decaySteps) {
+        if (!(learningRate >= 0 && Double.isFinite(learningRate))) {
+            throw new IllegalArgumentException("--lr must be finite and at least 0, not " + learningRate);
+        }
+        try {
+            AdamWSettings.of(learningRate);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("--lr " + learningRate + " is too large: " + e.getMessage(), e);
+        }
+        return new CosineSchedule(learningRate, learningRate / 10, warmupSteps, Math.max(decaySteps, warmupSteps + 1));
+    }
+}
