@@ -9,6 +9,7 @@ import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Optional;
+import java.util.ServiceLoader;
 import org.bytedeco.pytorch.MemoryFormatOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
@@ -36,6 +37,34 @@ public final class LinearCrossEntropy extends AutogradFunction {
     private static final long[] SCALAR = {};
     private static final Scalar ONE = MemoryScope.keep(new Scalar(1.0));
     private static final Scalar MINUS_ONE = MemoryScope.keep(new Scalar(-1.0));
+
+    /**
+     * A kernel for the rows of logits of a {@link LinearCrossEntropy}, which computes their losses and replaces them by
+     * their gradients. Implementations are registered as services ({@link ServiceLoader}). Logits that none supports
+     * are computed by operators of PyTorch.
+     */
+    public interface CrossEntropyKernel {
+        /** Returns whether the kernel supports these logits, [n, V]. */
+        boolean supports(Tensor logits);
+
+        /**
+         * Queues the kernel on the current stream. It replaces the logits by softmax(logits) − onehot(targets).
+         *
+         * @param logits [n, V], supported
+         * @param targets [n], int64, contiguous. With a target that is not from 0 to V − 1, the loss and the gradients
+         *     of its row are NaN.
+         * @return the cross-entropy of each row in nats, fp32 [n], in the caller's memory scope
+         * @throws IllegalArgumentException if the targets have another shape, dtype or layout
+         */
+        Tensor replaceByGradients(Tensor logits, Tensor targets);
+
+        /** Returns the first service that supports these logits. */
+        static Optional<CrossEntropyKernel> find(Tensor logits) {
+            return Services.of(CrossEntropyKernel.class)
+                    .filter(kernel -> kernel.supports(logits))
+                    .findFirst();
+        }
+    }
 
     private final int rows;
 

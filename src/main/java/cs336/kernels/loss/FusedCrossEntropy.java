@@ -1,6 +1,6 @@
 package cs336.kernels.loss;
 
-import cs336.basics.CrossEntropyKernel;
+import cs336.basics.LinearCrossEntropy.CrossEntropyKernel;
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
 import cs336.kernels.runtime.GridDim;
