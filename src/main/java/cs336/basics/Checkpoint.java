@@ -19,7 +19,8 @@ import org.bytedeco.pytorch.Tensor;
 
 /**
  * Checkpoints: parameters and optimizer state in one {@linkplain Safetensors safetensors} file. Parameters keep their
- * names; names of optimizer tensors get the prefix {@code optimizer.}.
+ * names; names of optimizer tensors get the prefix {@code optimizer.}. For a module with buffers, pass
+ * {@link NnModule#stateDict} as its parameters.
  */
 public final class Checkpoint {
     private static final String OPTIMIZER = "optimizer";

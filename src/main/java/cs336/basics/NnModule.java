@@ -8,6 +8,7 @@ import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,13 +17,14 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * A layer with parameters and child layers, like {@code torch.nn.Module}: a function of one tensor. Written in Java;
- * only the tensors and their operations are PyTorch's.
+ * A layer with parameters, buffers and child layers, like {@code torch.nn.Module}: a function of one tensor. Written in
+ * Java; only the tensors and their operations are PyTorch's.
  */
 public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
@@ -31,7 +33,10 @@ public abstract class NnModule implements AutoCloseable {
     private static final Consumer<Tensor> NO_ACTION = output -> {};
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
+    private final Map<String, Tensor> buffers = new LinkedHashMap<>();
+    private final Set<String> unsaved = new HashSet<>(); // the names of buffers that are not in the state dict
     private final Map<String, NnModule> children = new LinkedHashMap<>();
+    private boolean training = true;
     private boolean closed;
     private Runnable beforeForward = () -> {};
     private Consumer<Tensor> afterForward = NO_ACTION;
@@ -141,7 +146,7 @@ public abstract class NnModule implements AutoCloseable {
             throw new IllegalArgumentException("parameter " + name
                     + " must not be computed from tensors that require a gradient, unless grad mode is off; detach it");
         }
-        requireNew("parameter", parameters.keySet(), name);
+        requireNewTensor(name);
         value.set_requires_grad(true);
         parameters.put(name, MemoryScope.keep(value));
         BiConsumer<NnModule, Tensor> listener = LISTENER.get();
@@ -174,9 +179,44 @@ public abstract class NnModule implements AutoCloseable {
      * @throws IllegalArgumentException if the layer has a parameter of this name
      */
     protected final Tensor share(String name, Tensor parameter) {
-        requireNew("parameter", parameters.keySet(), name);
+        requireNewTensor(name);
         parameters.put(name, parameter);
         return parameter;
+    }
+
+    /**
+     * Registers a tensor that is saved and loaded like a parameter but not trained, such as running statistics; see
+     * {@link #buffer(String, Tensor, boolean)}.
+     */
+    protected final Tensor buffer(String name, Tensor value) {
+        return buffer(name, value, true);
+    }
+
+    /**
+     * Registers a tensor that is not trained under this name, like {@code register_buffer}. It lives until
+     * {@link #close}. The layer changes it in place.
+     *
+     * @param persistent whether it belongs to the {@linkplain #stateDict state dict}; false for values that the
+     *     constructor computes, such as a rotary table
+     * @throws IllegalArgumentException if the layer has a parameter or buffer of this name, or the value requires a
+     *     gradient
+     */
+    protected final Tensor buffer(String name, Tensor value, boolean persistent) {
+        Tensors.requireDefined("buffer " + name, value);
+        if (value.requires_grad()) {
+            throw new IllegalArgumentException("buffer " + name + " must not require a gradient; detach it");
+        }
+        requireNewTensor(name);
+        buffers.put(name, MemoryScope.keep(value));
+        if (!persistent) {
+            unsaved.add(name);
+        }
+        return value;
+    }
+
+    private void requireNewTensor(String name) {
+        requireNew("parameter", parameters.keySet(), name);
+        requireNew("buffer", buffers.keySet(), name);
     }
 
     private void requireNew(String kind, Set<String> known, String name) {
@@ -193,13 +233,58 @@ public abstract class NnModule implements AutoCloseable {
     protected final <M extends NnModule> M child(String name, M module) {
         Objects.requireNonNull(module, "child " + name + " must not be null");
         requireNew("child", children.keySet(), name);
+        put(name, module);
+        return module;
+    }
+
+    /**
+     * Replaces the child layer of this name, for example by a layer that contains it and adds a low-rank adapter
+     * (LoRA). The layer must then call the new child. Parameters are counted and named anew, so the replacement comes
+     * before optimizers and other users of the parameters.
+     *
+     * @return the new child
+     * @throws IllegalArgumentException if the layer has no child of this name, or the new child is or contains this
+     *     layer
+     */
+    protected final <M extends NnModule> M replaceChild(String name, M module) {
+        Objects.requireNonNull(module, "child " + name + " must not be null");
+        if (!children.containsKey(name)) {
+            throw new IllegalArgumentException(getClass().getSimpleName() + " has no child " + name);
+        }
+        put(name, module);
+        return module;
+    }
+
+    private void put(String name, NnModule module) {
         if (module.layers().contains(this)) {
             throw new IllegalArgumentException("child " + name + " must not contain its parent");
         }
         children.put(name, module);
-        NnModule child = module;
-        child.name = name;
-        return module;
+        module.name = name;
+    }
+
+    /** Sets this layer and all its descendants to training mode, in which for example {@link Dropout} is active. */
+    public final void train() {
+        train(true);
+    }
+
+    /** Sets this layer and all its descendants to evaluation mode. It does not turn off grad mode. */
+    public final void eval() {
+        train(false);
+    }
+
+    /**
+     * Sets the mode of this layer and all its descendants, like {@code Module.train(mode)}.
+     *
+     * @param mode true for training, false for evaluation
+     */
+    public final void train(boolean mode) {
+        layers().forEach(layer -> layer.training = mode);
+    }
+
+    /** Returns whether this layer is in training mode, as after its construction. */
+    public final boolean isTraining() {
+        return training;
     }
 
     /**
@@ -209,19 +294,55 @@ public abstract class NnModule implements AutoCloseable {
      * @throws IllegalStateException if two parameters have the same name
      */
     public final Map<String, Tensor> namedParameters() {
+        return named("parameters", layer -> layer.parameters);
+    }
+
+    /**
+     * Returns all buffers by name, such as {@code norm.running_mean}, also those that are not in the state dict. A
+     * shared buffer is listed once, under its first name.
+     *
+     * @throws IllegalStateException if two buffers have the same name
+     */
+    public final Map<String, Tensor> namedBuffers() {
+        return named("buffers", layer -> layer.buffers);
+    }
+
+    /**
+     * Returns what a checkpoint must contain, by name and in PyTorch's order: the parameters and persistent buffers of
+     * this layer, then those of each child. These are the tensors in use, not copies. A shared tensor is listed once,
+     * under its first name.
+     *
+     * @throws IllegalStateException if two tensors have the same name
+     */
+    public final Map<String, Tensor> stateDict() {
+        return named("tensors", NnModule::ownState);
+    }
+
+    private Map<String, Tensor> ownState() {
+        Map<String, Tensor> own = new LinkedHashMap<>(parameters);
+        own.putAll(buffers);
+        own.keySet().removeAll(unsaved);
+        return own;
+    }
+
+    private Map<String, Tensor> named(String what, Function<NnModule, Map<String, Tensor>> own) {
         Map<String, Tensor> named = new LinkedHashMap<>();
-        Set<Tensor> seen = Collections.newSetFromMap(new IdentityHashMap<>());
-        collect("", named, seen);
+        collect("", what, own, named, Collections.newSetFromMap(new IdentityHashMap<>()));
         return Collections.unmodifiableMap(named);
     }
 
-    private void collect(String prefix, Map<String, Tensor> named, Set<Tensor> seen) {
-        parameters.forEach((name, parameter) -> {
-            if (seen.add(parameter) && named.put(prefix + name, parameter) != null) {
-                throw new IllegalStateException("two parameters have the name " + prefix + name);
+    private void collect(
+            String prefix,
+            String what,
+            Function<NnModule, Map<String, Tensor>> own,
+            Map<String, Tensor> named,
+            Set<Tensor> seen) {
+        own.apply(this).forEach((name, tensor) -> {
+            if (seen.add(tensor) && named.put(prefix + name, tensor) != null) {
+                throw new IllegalStateException("two " + what + " have the name " + prefix + name);
             }
         });
-        children.forEach((name, child) -> child.collect(prefix + name + ".", named, seen));
+        children.forEach((name, child) -> child.collect(prefix + name + ".", what, own, named, seen));
     }
 
     /** Returns all parameters, each once. */
@@ -274,33 +395,35 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Copies values into all parameters, converted to the device and dtype of each.
+     * Copies values into all parameters and persistent buffers, converted to the device and dtype of each.
      *
-     * @param values a tensor for each name of {@link #namedParameters}
-     * @throws IllegalArgumentException if a parameter is missing, a name is unknown, a shape differs, or a container
+     * @param values a tensor for each name of {@link #stateDict}
+     * @throws IllegalArgumentException if a tensor is missing, a name is unknown, a shape differs, or a container
      *     shards the parameters; then nothing changes
      * @throws IllegalStateException if the layer is closed
      */
     public final void load(Map<String, Tensor> values) {
         requireOpen();
         requireUnsharded();
-        Map<String, Tensor> named = namedParameters();
+        Map<String, Tensor> state = stateDict();
+        Set<String> ofParameters = namedParameters().keySet();
         for (String given : values.keySet()) {
-            if (!named.containsKey(given)) {
-                throw new IllegalArgumentException("there is no parameter " + given);
+            if (!state.containsKey(given)) {
+                throw new IllegalArgumentException("there is no parameter or persistent buffer " + given);
             }
         }
-        named.forEach((parameterName, parameter) -> {
-            Tensor value = values.get(parameterName);
-            Tensors.requireDefined("parameter " + parameterName, value);
-            if (!Arrays.equals(Tensors.shape(value), Tensors.shape(parameter))) {
-                throw new IllegalArgumentException("parameter " + parameterName + " has the shape "
-                        + Arrays.toString(Tensors.shape(parameter)) + ", not " + Arrays.toString(Tensors.shape(value)));
+        state.forEach((tensorName, tensor) -> {
+            String what = (ofParameters.contains(tensorName) ? "parameter " : "buffer ") + tensorName;
+            Tensor value = values.get(tensorName);
+            Tensors.requireDefined(what, value);
+            if (!Arrays.equals(Tensors.shape(value), Tensors.shape(tensor))) {
+                throw new IllegalArgumentException(what + " has the shape " + Arrays.toString(Tensors.shape(tensor))
+                        + ", not " + Arrays.toString(Tensors.shape(value)));
             }
         });
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            named.forEach((parameterName, parameter) -> parameter.copy_(values.get(parameterName)));
+            state.forEach((tensorName, tensor) -> tensor.copy_(values.get(tensorName)));
         }
     }
 
@@ -310,17 +433,18 @@ public abstract class NnModule implements AutoCloseable {
         return closed ? getClass().getSimpleName() + ", closed" : ModuleTree.of(this);
     }
 
-    /** Frees resources of this layer other than parameters and child layers. By default there are none. */
+    /** Frees resources of this layer other than parameters, buffers and child layers. By default there are none. */
     protected void free() {}
 
     /**
-     * Frees the parameters, including those that it {@linkplain #share shares} with other layers, and all child layers.
-     * The layer cannot be used afterwards.
+     * Frees the parameters, including those that it {@linkplain #share shares} with other layers, the buffers, and all
+     * child layers. The layer cannot be used afterwards.
      */
     @Override
     public void close() {
         parameters().forEach(Tensor::close);
         layers().forEach(layer -> {
+            layer.buffers.values().forEach(Tensor::close);
             layer.closed = true;
             layer.free();
         });

@@ -150,7 +150,7 @@ public final class TrainCommand extends LabCommand {
                 var step = CompiledStep.of(model, optimizer, setup.precision).clip(clip);
                 var folder =
                         setup.checkpoints == null ? null : CheckpointFolder.open(Path.of(setup.checkpoints.folder()))) {
-            Map<String, Tensor> tensors = new LinkedHashMap<>(model.namedParameters());
+            Map<String, Tensor> tensors = new LinkedHashMap<>(model.stateDict());
             tensors.putAll(step.scalerState());
             var training = new Training(setup, tensors, optimizer, step, folder);
             training.run(checked(training::resume));
