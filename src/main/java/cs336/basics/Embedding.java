@@ -38,7 +38,8 @@ public final class Embedding extends NnModule {
         }
     }
 
-    Tensor weight() {
+    /** Returns the table, for example to tie an output head to it with {@link Linear#Linear(Tensor)}. */
+    public Tensor weight() {
         return weight;
     }
 }

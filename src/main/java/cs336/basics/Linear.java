@@ -11,26 +11,48 @@ import java.util.Objects;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
-/** A linear layer x·Wᵀ without bias: […, in] → […, out]. Parameter {@code weight} [out, in]. */
+/**
+ * A linear layer x·Wᵀ, or x·Wᵀ + b with a bias: […, in] → […, out]. Parameters {@code weight} [out, in] and, with a
+ * bias, {@code bias} [out].
+ */
 public final class Linear extends NnModule {
     private final Tensor weight;
+    private final Tensor bias; // null without a bias
 
     /**
-     * Creates a layer with random weights of variance 2 ÷ (in + out).
+     * Creates a layer without bias, unlike PyTorch's default.
      *
      * @throws IllegalArgumentException if a width is below 1
      */
     public Linear(int in, int out, Device device, DType dtype) {
+        this(in, out, false, device, dtype);
+    }
+
+    /**
+     * Creates a layer with random weights of variance 2 ÷ (in + out).
+     *
+     * @param bias whether the layer adds a bias, which is initialized to 0
+     * @throws IllegalArgumentException if a width is below 1
+     */
+    public Linear(int in, int out, boolean bias, Device device, DType dtype) {
         TransformerConfig.requirePositive("in", in);
         TransformerConfig.requirePositive("out", out);
         weight = parameter("weight", Initialization.matrix(out, in, device, dtype));
+        this.bias = bias ? parameter("bias", Initialization.zeros(out, device, dtype)) : null;
     }
 
     /** Creates a layer whose weight another layer owns, such as an output head tied to the token embeddings. */
-    Linear(Tensor sharedWeight) {
+    public Linear(Tensor sharedWeight) {
+        Tensors.requireFloating("sharedWeight", sharedWeight);
+        if (sharedWeight.dim() != 2) {
+            throw new IllegalArgumentException(
+                    "sharedWeight must have the shape [out, in], not " + Arrays.toString(Tensors.shape(sharedWeight)));
+        }
         weight = share("weight", sharedWeight);
+        bias = null;
     }
 
     /**
@@ -44,9 +66,9 @@ public final class Linear extends NnModule {
 
     /**
      * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
-     * writes the gradient of the input once. Without grad mode the layers run separately. They also do so if one has an
-     * action {@linkplain #afterForward after its forward pass}, which may free its weight before all layers have used
-     * it.
+     * writes the gradient of the input once. Without grad mode the layers run separately. They also do so if one has a
+     * bias, or an action {@linkplain #afterForward after its forward pass}, which may free its weight before all layers
+     * have used it.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
@@ -69,11 +91,11 @@ public final class Linear extends NnModule {
     private static boolean canJoin(Tensor x, Linear... layers) {
         Objects.requireNonNull(layers, "layers must not be null");
         for (Linear layer : layers) {
-            Normalization.requireWidth(x, layer.weight.size(1));
+            layer.requireWidth(x);
         }
         return layers.length > 1
                 && GradMode.is_enabled()
-                && Arrays.stream(layers).noneMatch(NnModule::hasActionAfterForward);
+                && Arrays.stream(layers).noneMatch(layer -> layer.bias != null || layer.hasActionAfterForward());
     }
 
     private static Tensor[] joined(JointLinear function, Tensor x, Linear... layers) {
@@ -92,6 +114,11 @@ public final class Linear extends NnModule {
             requireDtype(x);
             return Autocast.operand(weight);
         });
+    }
+
+    private void requireWidth(Tensor x) {
+        Tensors.requireDefined("weight", weight); // the layer that owns a shared one may be closed
+        Normalization.requireWidth(x, weight.size(1));
     }
 
     private void requireDtype(Tensor x) {
@@ -114,22 +141,23 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Returns zeros with the shape and autograd graph of the output, in the caller's memory scope. Used for the last
-     * layer of a checkpointed function, whose recomputation only needs the graph.
+     * Returns a tensor with the shape and autograd graph of the output, but not its values, in the caller's memory
+     * scope. Used for the last layer of a checkpointed function, whose recomputation only needs the graph.
      */
     Tensor unread(Tensor x) {
-        Normalization.requireWidth(x, weight.size(1));
+        requireWidth(x);
         return run(() -> {
             requireDtype(x);
-            return new JointLinear(false).of(x, Autocast.operand(weight))[0];
+            Tensor zeros = new JointLinear(false).of(x, Autocast.operand(weight))[0];
+            return bias == null ? zeros : zeros.add(Autocast.operand(bias));
         });
     }
 
     @Override
     protected Tensor compute(Tensor x) {
-        Normalization.requireWidth(x, weight.size(1));
+        requireWidth(x);
         requireDtype(x);
-        return torch.linear(x, weight);
+        return bias == null ? torch.linear(x, weight) : torch.linear(x, weight, new TensorOptional(bias));
     }
 
     /**

@@ -34,11 +34,21 @@ class JointLinearTest extends ScopedTest {
                 .toArray(Linear[]::new);
     }
 
+    private static Linear[] layersWithBias(Device device, DType dtype) {
+        return Arrays.stream(OUT)
+                .mapToObj(out -> {
+                    var layer = new Linear(IN, out, true, device, dtype);
+                    layer.namedParameters().get("bias").detach().normal_();
+                    return layer;
+                })
+                .toArray(Linear[]::new);
+    }
+
     private static Tensor input(Device device, DType dtype) {
         return torch.randn(new long[] {2, 5, IN}, device.options(dtype)).set_requires_grad(true);
     }
 
-    /** Returns the used outputs, then the gradients of x and of each weight. */
+    /** Returns the used outputs, then the gradients of x and of each parameter. */
     private static List<Tensor> results(Layers function, List<Integer> used, Tensor x, Linear... layers) {
         Tensor[] outputs = function.apply(x);
         List<Tensor> results = new ArrayList<>();
@@ -53,18 +63,22 @@ class JointLinearTest extends ScopedTest {
         results.add(x.grad().clone());
         x.mutable_grad().reset();
         for (Linear layer : layers) {
-            Tensor gradient = layer.ownParameters().get(0).grad();
-            results.add(
-                    gradient.defined()
-                            ? gradient.clone()
-                            : torch.zeros_like(layer.ownParameters().get(0)));
+            for (Tensor parameter : layer.ownParameters()) {
+                Tensor gradient = parameter.grad();
+                results.add(gradient.defined() ? gradient.clone() : torch.zeros_like(parameter));
+            }
             layer.zeroGrad();
         }
         return results;
     }
 
     private static void agree(Device device, DType dtype, DType autocast, List<Integer> used, double bound) {
-        Linear[] layers = layers(device, dtype);
+        agree(layers(device, dtype), device, dtype, autocast, used, bound);
+        agree(layersWithBias(device, dtype), device, dtype, autocast, used, bound);
+    }
+
+    private static void agree(
+            Linear[] layers, Device device, DType dtype, DType autocast, List<Integer> used, double bound) {
         Tensor x = input(device, dtype);
         Layers joint = in -> {
             try (var scope = Autocast.of(device, autocast)) {
@@ -103,6 +117,28 @@ class JointLinearTest extends ScopedTest {
     @Tag("gpu")
     void outputsAndGradientsAreThoseOfSeparateLayersOnAGpu() {
         agreeInAllDtypes(Device.cuda(0));
+    }
+
+    /** Checks results from index {@code from} on. */
+    private static void equal(List<Tensor> expected, List<Tensor> got, int from) {
+        for (int i = from; i < expected.size(); i++) {
+            assertArrayEquals(Tensors.toDoubles(expected.get(i)), Tensors.toDoubles(got.get(i)), 1e-13, "value " + i);
+        }
+    }
+
+    @Test
+    void aLayerWithBiasAddsIt() {
+        Linear[] layers = layersWithBias(Device.cpu(), DType.FLOAT64);
+        Tensor x = input(Device.cpu(), DType.FLOAT64);
+        Layers byHand = in -> Arrays.stream(layers)
+                .map(layer -> in.matmul(layer.ownParameters().get(0).t())
+                        .add(layer.ownParameters().get(1)))
+                .toArray(Tensor[]::new);
+        List<Tensor> expected = results(byHand, List.of(0, 2), x, layers);
+        equal(expected, results(in -> Linear.separately(in, layers), List.of(0, 2), x, layers), 0);
+        equal(expected, results(in -> Linear.jointly(in, layers), List.of(0, 2), x, layers), 0);
+        equal(expected, results(in -> Linear.separatelyUnread(in, layers), List.of(0, 2), x, layers), 2);
+        Arrays.stream(layers).forEach(Linear::close);
     }
 
     @Test

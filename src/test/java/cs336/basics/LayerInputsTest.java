@@ -87,6 +87,20 @@ class LayerInputsTest extends ScopedTest {
     }
 
     @Test
+    void aSharedWeightIsAMatrixThatIsNotClosed() {
+        assertEquals("sharedWeight must not be null", message(() -> new Linear(null)));
+        assertEquals("sharedWeight must have the shape [out, in], not [3]", message(() -> new Linear(torch.ones(3))));
+        var table = new Embedding(5, 2, 1, CPU, FP32);
+        var tied = new Linear(table.weight());
+        Tensor x = torch.ones(1, 2);
+        assertTrue(torch.equal(table.weight().sum(1), tied.forward(x).view(5)));
+        table.close();
+        String closed = "weight is closed; its memory scope has ended";
+        assertEquals(closed, message(() -> tied.forward(x)));
+        assertEquals(closed, message(() -> Linear.jointly(x, tied, tied)));
+    }
+
+    @Test
     void indicesOutOfRangeAreRefused() {
         try (var table = new Embedding(5, 2, 1, CPU, FP32)) {
             for (long index : new long[] {-1, 5, Long.MAX_VALUE}) {
