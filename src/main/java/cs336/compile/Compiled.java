@@ -36,13 +36,14 @@ import org.bytedeco.pytorch.Tensor;
  * }</pre>
  *
  * <p>A call records again, as {@code torch.compile} recompiles, if the inputs have other dtypes, shapes, strides or
- * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast or TF32 has changed. The
- * function must not depend on anything else that changes: it is a function of its inputs and of tensors whose elements
- * may change, such as parameters. An input must not share memory with such a tensor, unless it is one of the parameters
- * of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training steps. Kernels of the package
- * {@code cs336.kernels.gemm} compute some matrix multiplications instead of cuBLAS; for the accuracy of those in fp32,
- * see {@link cs336.kernels.gemm.Fp32Gemm}. {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of
- * each generated kernel. All methods must be called on the same thread.
+ * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast, TF32 or the training mode
+ * of the layer of {@link #of(NnModule)} has changed. The function must not depend on anything else that changes: it is
+ * a function of its inputs and of tensors whose elements may change, such as parameters. An input must not share memory
+ * with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep}
+ * compiles whole training steps. Kernels of the package {@code cs336.kernels.gemm} compute some matrix multiplications
+ * instead of cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
+ * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
+ * called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**
@@ -58,9 +59,15 @@ public final class Compiled implements AutoCloseable {
      * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
+     * @param layer null for a function without a layer
      */
     private record Guard(
-            List<InputGuard> inputs, List<Boolean> trainable, boolean gradMode, String autocast, boolean tf32) {
+            List<InputGuard> inputs,
+            List<Boolean> trainable,
+            ModuleState layer,
+            boolean gradMode,
+            String autocast,
+            boolean tf32) {
         Device device() {
             return inputs.stream()
                     .map(InputGuard::device)
@@ -75,6 +82,7 @@ public final class Compiled implements AutoCloseable {
 
     private final TensorFunction function;
     private final List<Tensor> parameters;
+    private final NnModule layer; // null for a function without a layer
     private final boolean keepsAttention;
     private final boolean graphed;
     private final boolean fallsBack;
@@ -85,10 +93,12 @@ public final class Compiled implements AutoCloseable {
     private Compiled(
             TensorFunction function,
             List<Tensor> parameters,
+            NnModule layer,
             boolean keepsAttention,
             boolean graphed,
             boolean fallsBack) {
         this.function = function;
+        this.layer = layer;
         this.parameters = List.copyOf(parameters);
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
@@ -98,7 +108,7 @@ public final class Compiled implements AutoCloseable {
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
     public static Compiled of(TensorFunction function) {
-        return of(function, List.of());
+        return of(function, List.of(), null);
     }
 
     /**
@@ -107,15 +117,19 @@ public final class Compiled implements AutoCloseable {
      * @param parameters the tensors, in addition to the inputs, to which gradients flow
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
+        return of(function, parameters, null);
+    }
+
+    private static Compiled of(TensorFunction function, List<Tensor> parameters, NnModule layer) {
         Objects.requireNonNull(parameters, "parameters must not be null");
         Map<Long, Tensor> distinct = new LinkedHashMap<>(); // a tied parameter has one gradient
         parameters.forEach(p -> distinct.putIfAbsent(p.unsafeGetTensorImpl().address(), p));
-        return new Compiled(function, List.copyOf(distinct.values()), false, false, false);
+        return new Compiled(function, List.copyOf(distinct.values()), layer, false, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
     public static Compiled of(NnModule layer) {
-        return of(in -> new Tensor[] {layer.forward(in[0])}, layer.parameters());
+        return of(in -> new Tensor[] {layer.forward(in[0])}, layer.parameters(), layer);
     }
 
     /**
@@ -123,7 +137,7 @@ public final class Compiled implements AutoCloseable {
      * default it is replaced on a GPU that has a kernel for it.
      */
     public Compiled keepAttention() {
-        return new Compiled(function, parameters, true, graphed, fallsBack);
+        return new Compiled(function, parameters, layer, true, graphed, fallsBack);
     }
 
     /**
@@ -134,7 +148,7 @@ public final class Compiled implements AutoCloseable {
      * different dtypes share memory.
      */
     public Compiled asGraph() {
-        return new Compiled(function, parameters, keepsAttention, true, fallsBack);
+        return new Compiled(function, parameters, layer, keepsAttention, true, fallsBack);
     }
 
     /**
@@ -142,7 +156,7 @@ public final class Compiled implements AutoCloseable {
      * calls begins a recording and then calls the function again, so the function must not write to its inputs.
      */
     public Compiled orPlain() {
-        return new Compiled(function, parameters, keepsAttention, graphed, true);
+        return new Compiled(function, parameters, layer, keepsAttention, graphed, true);
     }
 
     /**
@@ -240,7 +254,13 @@ public final class Compiled implements AutoCloseable {
         List<Boolean> trainable = Arrays.stream(withParameters(inputs))
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
-        return new Guard(guards, trainable, GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
+        return new Guard(
+                guards,
+                trainable,
+                layer == null ? null : ModuleState.of(layer),
+                GradMode.is_enabled(),
+                Autocast.state(),
+                Torch.allowsTf32());
     }
 
     private static long bytesBefore(Tensor tensor) {

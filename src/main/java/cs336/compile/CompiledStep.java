@@ -52,8 +52,9 @@ import org.bytedeco.pytorch.Tensor;
  * }</pre>
  *
  * <p>For each input shape (the shapes and dtypes of inputs and targets), the first steps run without a graph, and the
- * next step records it. All of these steps train the model. If the kernels are deterministic, the parameters after any
- * number of steps equal those of a loop without graphs bit for bit; with {@link #fuse} up to rounding. Gradient
+ * next step records it. Steps after {@link NnModule#train()}, {@link NnModule#eval} or the replacement of a layer count
+ * as those of another shape. All of these steps train the model. If the kernels are deterministic, the parameters after
+ * any number of steps equal those of a loop without graphs bit for bit; with {@link #fuse} up to rounding. Gradient
  * clipping, loss scaling and the optimizer run outside the graph: the host queues them while the GPU still runs the
  * graph. On the CPU every step runs without a graph.
  *
@@ -98,8 +99,8 @@ public final class CompiledStep implements AutoCloseable {
     boolean keepsAttention;
     private boolean closed;
 
-    /** The properties that a recording depends on: the layout of a batch, and which parameters require a gradient. */
-    private record RecordingKey(Layout inputs, Layout targets, List<Boolean> trainable) {}
+    /** The properties that a recording depends on: the layout of a batch, the module, and the trainable parameters. */
+    private record RecordingKey(Layout inputs, Layout targets, ModuleState module, List<Boolean> trainable) {}
 
     private CompiledStep(
             NnModule module,
@@ -173,8 +174,9 @@ public final class CompiledStep implements AutoCloseable {
      * CompiledStep.of(mlp, (outputs, targets) -> outputs.sub(targets).square().mean(), optimizer, Precision.FP32)
      * }</pre>
      *
-     * <p>Module and loss must not depend on anything that changes except inputs, targets and the elements of other
-     * tensors. On a GPU they cannot draw random numbers, for example for dropout.
+     * <p>Module and loss must not depend on anything that changes except inputs, targets, the elements of other
+     * tensors, and the {@linkplain NnModule#isTraining training mode}. On a GPU they cannot draw random numbers, for
+     * example for dropout; train such a module in a loop without a compiled step.
      *
      * @param loss computes the loss, a 0-dimensional tensor, from the module's output and the targets
      * @param optimizer updates the module's parameters; the caller closes it
@@ -372,6 +374,7 @@ public final class CompiledStep implements AutoCloseable {
         var key = new RecordingKey(
                 Layout.contiguous(DType.of(inputs), Tensors.shape(inputs)),
                 Layout.contiguous(DType.of(targets), Tensors.shape(targets)),
+                ModuleState.of(module),
                 parameters.stream().map(Tensor::requires_grad).toList());
         if (languageModel != null && !key.inputs.equals(key.targets)) {
             throw new IllegalArgumentException("targets must have the shape of inputs, "

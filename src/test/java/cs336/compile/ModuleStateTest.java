@@ -1,0 +1,170 @@
+package cs336.compile;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.basics.AdamW;
+import cs336.basics.AdamWSettings;
+import cs336.basics.Dropout;
+import cs336.basics.Linear;
+import cs336.basics.NnModule;
+import cs336.bench.Precision;
+import cs336.torch.Backward;
+import cs336.torch.DType;
+import cs336.torch.Device;
+import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
+import cs336.torch.Tensors;
+import cs336.torch.Torch;
+import java.util.ArrayList;
+import java.util.List;
+import org.bytedeco.pytorch.Scalar;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+/** Compiled modules whose layers have a training mode, buffers and replaced children. */
+class ModuleStateTest {
+    private static final Device CPU = Device.cpu();
+
+    /** Batch normalization with running statistics. */
+    private static final class BatchNorm extends NnModule {
+        private final Tensor mean = buffer("running_mean", torch.zeros(6));
+        private final Tensor variance = buffer("running_var", torch.ones(6));
+        private final Tensor batches = buffer("num_batches_tracked", Tensors.of(new long[] {0}));
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            if (isTraining()) {
+                try (var noGrad = NoGrad.open()) {
+                    batches.add_(new Scalar(1));
+                }
+            }
+            return torch.batch_norm(
+                    x,
+                    new TensorOptional(),
+                    new TensorOptional(),
+                    new TensorOptional(mean),
+                    new TensorOptional(variance),
+                    isTraining(),
+                    0.1,
+                    1e-5,
+                    false);
+        }
+    }
+
+    private static final class Classifier extends NnModule {
+        private final Linear first = child("first", new Linear(4, 6, true, CPU, DType.FLOAT32));
+        private final BatchNorm norm = child("norm", new BatchNorm());
+        private final Dropout dropout = child("dropout", new Dropout(0.3));
+        private NnModule last = child("last", new Linear(6, 3, true, CPU, DType.FLOAT32));
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return last.forward(dropout.forward(norm.forward(first.forward(x)).relu()));
+        }
+
+        void doubleLast() {
+            last = replaceChild("last", new Doubled(last));
+        }
+    }
+
+    private static final class Doubled extends NnModule {
+        private final NnModule base;
+
+        Doubled(NnModule base) {
+            this.base = child("base", base);
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return base.forward(x).mul(new Scalar(2));
+        }
+    }
+
+    private static Tensor squaredError(Tensor outputs, Tensor targets) {
+        return outputs.sub(targets).square().mean();
+    }
+
+    /**
+     * Trains in both modes.
+     *
+     * @param isFused whether the step is fused; null for a plain loop
+     * @return the losses, then the state
+     */
+    private static double[] train(Boolean isFused) {
+        Torch.seed(8);
+        List<Double> results = new ArrayList<>();
+        try (var scope = MemoryScope.open();
+                var module = new Classifier();
+                var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(module, ModuleStateTest::squaredError, optimizer, Precision.FP32)) {
+            if (Boolean.TRUE.equals(isFused)) {
+                step.fuse();
+            }
+            for (boolean training : new boolean[] {true, true, true, false, false, true, true}) {
+                module.train(training);
+                Tensor inputs = torch.randn(8, 4);
+                Tensor targets = torch.randn(8, 3);
+                if (isFused != null) {
+                    results.add(step.run(inputs, targets).item_double());
+                } else {
+                    optimizer.zeroGrad();
+                    Tensor loss = squaredError(module.forward(inputs), targets);
+                    Backward.of(loss).run();
+                    optimizer.step();
+                    results.add(loss.item_double());
+                }
+            }
+            assertEquals(5, Tensors.toLongs(module.norm.batches)[0]);
+            for (Tensor tensor : module.stateDict().values()) {
+                for (double value : Tensors.toDoubles(tensor)) {
+                    results.add(value);
+                }
+            }
+        }
+        return results.stream().mapToDouble(Double::doubleValue).toArray();
+    }
+
+    @Test
+    void stepsInBothModesEqualThoseOfThePlainLoop() {
+        assertArrayEquals(train(null), train(false));
+        assertArrayEquals(train(null), train(true));
+    }
+
+    @Test
+    void aCompiledLayerIsRecordedAgainInAnotherModeAndWithAnotherChild() {
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open();
+                var module = new Classifier();
+                var compiled = Compiled.of(module)) {
+            Tensor x = torch.randn(8, 4);
+            Tensor training = compiled.apply(x)[0];
+            module.eval();
+            Tensor plain = module.forward(x);
+            assertArrayEquals(Tensors.toDoubles(plain), Tensors.toDoubles(compiled.apply(x)[0]));
+            assertTrue(torch.ne(training, plain).any().item_bool());
+            module.doubleLast();
+            assertArrayEquals(Tensors.toDoubles(plain.mul(new Scalar(2))), Tensors.toDoubles(compiled.apply(x)[0]));
+            assertEquals(3, compiled.recordings());
+        }
+    }
+
+    @Test
+    void aFunctionWithDropoutIsCompiledWithGradients() {
+        try (var scope = MemoryScope.open();
+                var dropout = new Dropout(0.5);
+                var compiled = Compiled.of(dropout)) {
+            Tensor x = torch.ones(1000).set_requires_grad(true);
+            Tensor y = compiled.apply(x)[0];
+            Tensor other = compiled.apply(x)[0];
+            assertEquals(1, compiled.recordings(), compiled.explain());
+            assertTrue(torch.ne(y, other).any().item_bool(), "the same elements are zero");
+            Tensor gradient = Backward.of(other.sum()).gradients(x)[0];
+            assertArrayEquals(Tensors.toDoubles(other), Tensors.toDoubles(gradient));
+            assertEquals(1, other.mean().item_double(), 0.2);
+        }
+    }
+}
