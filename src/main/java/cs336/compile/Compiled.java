@@ -78,7 +78,7 @@ public final class Compiled implements AutoCloseable {
     }
 
     /** The program that calls with one guard run, or the function itself. */
-    private record Recording(TensorFunction run, Supplier<String> explain, Runnable close) {}
+    private record Recording(TensorFunction run, boolean isCompiled, Supplier<String> explain, Runnable close) {}
 
     private final TensorFunction function;
     private final List<Tensor> parameters;
@@ -86,7 +86,6 @@ public final class Compiled implements AutoCloseable {
     private final boolean keepsAttention;
     private final boolean graphed;
     private final boolean fallsBack;
-    private final Recording plain; // the function itself, where it cannot be compiled
     private final Map<Guard, Recording> recordings = new LinkedHashMap<>();
     private boolean closed;
 
@@ -103,7 +102,12 @@ public final class Compiled implements AutoCloseable {
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
         this.fallsBack = fallsBack;
-        plain = new Recording(in -> inNewHandles(function.apply(in)), () -> "", () -> {});
+    }
+
+    /** Returns the function itself, where it cannot be compiled. */
+    private Recording plain(String reason) {
+        String text = "called without being compiled: " + reason + "\n";
+        return new Recording(in -> inNewHandles(function.apply(in)), false, () -> text, () -> {});
     }
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
@@ -164,8 +168,8 @@ public final class Compiled implements AutoCloseable {
      * differentiable once. The first call with gradients runs the function twice. A function with gradients is called
      * without being compiled in three cases: it writes to tensors outside of it, none of its outputs requires a
      * gradient, or it writes in place to an intermediate tensor. On a GPU, writes of simple operators to a whole tensor
-     * are compiled. {@link #recordings} does not count such a function. A call inside of a function that is being
-     * recorded becomes a part of that recording.
+     * are compiled. {@link #recordings} does not count such a function, and {@link #explain} names the operator. A call
+     * inside of a function that is being recorded becomes a part of that recording.
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
      * seed: unused ones are removed, and a recording with gradients draws numbers of its own.
@@ -220,7 +224,7 @@ public final class Compiled implements AutoCloseable {
                 throw e;
             }
             results.set(null);
-            return plain;
+            return plain(e.getMessage());
         }
     }
 
@@ -228,14 +232,16 @@ public final class Compiled implements AutoCloseable {
         var program = CompiledProgram.record(
                 function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, results, inputs);
         boolean isGraph = graphed && guard.device().isCuda();
-        return new Recording(isGraph ? program::runGraph : program::run, program::explain, program::close);
+        return new Recording(isGraph ? program::runGraph : program::run, true, program::explain, program::close);
     }
 
     private Recording recordWithGradients(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
-        return DifferentiableProgram.record(
-                        function, guard.device(), keepsAttention, parameters.size(), results, withParameters(inputs))
-                .map(program -> new Recording(in -> program.call(withParameters(in)), program::explain, program::close))
-                .orElse(plain);
+        var attempt = DifferentiableProgram.record(
+                function, guard.device(), keepsAttention, parameters.size(), results, withParameters(inputs));
+        DifferentiableProgram program = attempt.program();
+        return program == null
+                ? plain(attempt.reason())
+                : new Recording(in -> program.call(withParameters(in)), true, program::explain, program::close);
     }
 
     private Tensor[] withParameters(Tensor... inputs) {
@@ -298,14 +304,13 @@ public final class Compiled implements AutoCloseable {
 
     /** Returns the number of compiled programs so far. */
     public int recordings() {
-        return (int) recordings.values().stream()
-                .filter(recording -> recording != plain)
-                .count();
+        return (int) recordings.values().stream().filter(Recording::isCompiled).count();
     }
 
     /**
      * Returns the recorded program of each recording. One without gradients also has the fused program and the sources
-     * of the generated kernels, one with gradients the programs of both passes.
+     * of the generated kernels, one with gradients the programs of both passes. For inputs with which the function is
+     * called without being compiled, the text states the reason.
      */
     public String explain() {
         return recordings.values().stream()

@@ -22,7 +22,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -43,6 +42,9 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     private final int outputs;
     private final List<Layout> gradOutputs; // of the outputs that exist; null for one without a gradient
     private final Device device;
+
+    /** A recorded function, or null and the reason why it cannot be compiled. */
+    record Attempt(DifferentiableProgram program, String reason) {}
 
     private DifferentiableProgram(
             Program joint, Partition parts, int outputs, List<Layout> gradOutputs, Device device) {
@@ -65,11 +67,11 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
      * @param keepsAttention whether plain attention still stores its scores
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
-     * @param results receives the outputs of the function, in the caller's memory scope, if this method returns empty
-     * @return empty if the function writes to tensors outside of it, if no output requires a gradient, or if
+     * @param results receives the outputs of the function, in the caller's memory scope, if there is no program
+     * @return no program if the function writes to tensors outside of it, if no output requires a gradient, or if
      *     {@link Partition#of} cannot split the program because of a write in place
      */
-    static Optional<DifferentiableProgram> record(
+    static Attempt record(
             TensorFunction function,
             Device device,
             boolean keepsAttention,
@@ -82,7 +84,10 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             ofForward.constants().values().forEach(Tensor::close);
             Tensor[] plain = scope.escapeAll(results.get());
             if (ofForward.writesOutside()) { // it must not run a second time
-                return Optional.empty();
+                return new Attempt(
+                        null,
+                        "it writes to a tensor outside of it: "
+                                + ofForward.firstWriteOutside().orElseThrow());
             }
             List<Layout> gradOutputs = new ArrayList<>();
             List<Tensor> all = new ArrayList<>(List.of(inputs));
@@ -95,7 +100,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                 }
             }
             if (all.size() == inputs.length) {
-                return Optional.empty();
+                return new Attempt(null, "none of its outputs requires a gradient");
             }
             TensorFunction both = given -> bothPasses(function, own, inputs, given);
             Program joint = Recorder.record(both, all.toArray(new Tensor[0]));
@@ -103,13 +108,16 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             Program prepared = device.isCuda()
                     ? FusionPasses.prepare(keepsAttention ? joint : FusionPasses.fuseAttention(joint, device), device)
                     : FusionPasses.simplify(joint);
-            Optional<DifferentiableProgram> program = Partition.of(prepared, inputs.length, plain.length)
-                    .map(parts -> new DifferentiableProgram(
-                            joint, device.isCuda() ? parts.fused(device) : parts, plain.length, gradOutputs, device));
-            if (program.isPresent()) {
-                Arrays.stream(results.getAndSet(null)).filter(Objects::nonNull).forEach(Tensor::close);
+            Partition parts =
+                    Partition.of(prepared, inputs.length, plain.length).orElse(null);
+            if (parts == null) {
+                joint.constants().values().forEach(Tensor::close);
+                return new Attempt(null, Partition.obstacle(prepared, inputs.length, plain.length));
             }
-            return program;
+            var program = new DifferentiableProgram(
+                    joint, device.isCuda() ? parts.fused(device) : parts, plain.length, gradOutputs, device);
+            Arrays.stream(results.getAndSet(null)).filter(Objects::nonNull).forEach(Tensor::close);
+            return new Attempt(program, "");
         }
     }
 

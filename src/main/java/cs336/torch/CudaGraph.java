@@ -274,7 +274,8 @@ public final class CudaGraph implements AutoCloseable {
                 : String.valueOf(failure.getMessage()).lines().findFirst().orElse("");
         return new IllegalStateException(
                 "the work cannot be recorded as a CUDA graph: " + reason
-                        + "; it must not wait for the GPU (item(), copies to the host) or draw random numbers",
+                        + "; it must not wait for the GPU (item(), copies to the host) or draw random numbers (dropout);"
+                        + " such work runs only without a graph",
                 failure);
     }
 

@@ -167,4 +167,28 @@ class ModuleStateTest {
             assertEquals(1, other.mean().item_double(), 0.2);
         }
     }
+
+    @Test
+    void theExplanationNamesTheOperatorThatPreventsCompilation() {
+        try (var scope = MemoryScope.open();
+                var compiled = Compiled.of(in -> new Tensor[] {torch.dropout(in[0], 0.5, true)});
+                var module = new BatchNorm();
+                var writing = Compiled.of(module);
+                var reading = Compiled.of(
+                                in -> new Tensor[] {in[0].mul(in[0].sum().item())})
+                        .orPlain()) {
+            Tensor x = torch.randn(8, 6).set_requires_grad(true);
+            compiled.apply(x);
+            assertEquals(0, compiled.recordings());
+            String text = compiled.explain();
+            assertTrue(text.startsWith("called without being compiled: it writes in place to an intermediate"), text);
+            assertTrue(text.contains("bernoulli_"), text);
+            writing.apply(x);
+            text = writing.explain();
+            assertTrue(text.startsWith("called without being compiled: it writes to a tensor outside of it"), text);
+            assertTrue(text.contains("add_"), text);
+            reading.apply(x);
+            assertTrue(reading.explain().contains("_local_scalar_dense"), reading.explain());
+        }
+    }
 }

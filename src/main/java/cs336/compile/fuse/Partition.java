@@ -46,6 +46,14 @@ public record Partition(Program forward, Program backward) {
         return new Cut(joint, inputs, outputs).partition();
     }
 
+    /** Returns why {@link #of} cannot split a program. */
+    public static String obstacle(Program joint, int inputs, int outputs) {
+        return new Cut(joint, inputs, outputs)
+                .writeToForwardValue()
+                .map(write -> "it writes in place to an intermediate tensor: " + write)
+                .orElse("an output depends on gradients of the outputs");
+    }
+
     /** Returns this partition with fused programs. */
     public Partition fused(Device device) {
         return new Partition(FusionPasses.fusePrepared(forward, device), FusionPasses.fusePrepared(backward, device));
@@ -83,10 +91,7 @@ public record Partition(Program forward, Program backward) {
         Optional<Partition> partition() {
             boolean readsTangents =
                     results.stream().filter(Objects::nonNull).anyMatch(view -> ofTangents.contains(view.value()));
-            boolean writesToForwardValues = joint.operations().stream()
-                    .flatMap(operation -> operation.overwrites().stream())
-                    .anyMatch(value -> !ofTangents.contains(value.root()));
-            if (readsTangents || writesToForwardValues) {
+            if (readsTangents || writeToForwardValue().isPresent()) {
                 return Optional.empty();
             }
             Set<ProgramValue> saved = minimumCut();
@@ -109,6 +114,13 @@ public record Partition(Program forward, Program backward) {
                     new Program(primals, joint.constants(), joint.operations(), forwardOutputs, joint.size()));
             return Optional.of(
                     new Partition(forward, new Program(backwardInputs, Map.of(), backward, gradients, joint.size())));
+        }
+
+        Optional<Operation> writeToForwardValue() {
+            return joint.operations().stream()
+                    .filter(operation ->
+                            operation.overwrites().stream().anyMatch(value -> !ofTangents.contains(value.root())))
+                    .findFirst();
         }
 
         // ---- minimum cut

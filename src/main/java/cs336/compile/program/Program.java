@@ -7,6 +7,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
@@ -37,10 +38,16 @@ public record Program(
 
     /** Returns whether an operation writes to an input or to a tensor that exists outside of the program. */
     public boolean writesOutside() {
+        return firstWriteOutside().isPresent();
+    }
+
+    /** Returns the first operation that writes to an input or to a tensor that exists outside of the program. */
+    public Optional<Operation> firstWriteOutside() {
+        Set<ProgramValue> outside = outside();
         return operations.stream()
-                .flatMap(operation -> operation.overwrites().stream())
-                .map(ProgramValue::root)
-                .anyMatch(outside()::contains);
+                .filter(operation ->
+                        operation.overwrites().stream().map(ProgramValue::root).anyMatch(outside::contains))
+                .findFirst();
     }
 
     /** Returns the inputs and constants: the values whose storage exists before the program runs. */
