@@ -1,6 +1,7 @@
 package cs336.checkpointing;
 
 import cs336.torch.MemoryScope;
+import cs336.torch.OperatorInterceptor;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.List;
@@ -44,7 +45,8 @@ import org.bytedeco.pytorch.global.torch;
  * before the next function of the forward or backward pass starts. Autocast's casts of the weights are freed with it.
  *
  * <p><b>Recorded programs.</b> A step that a compiler records contains the recomputation, which starts from copies of
- * the inputs. A {@link CheckpointPolicy} therefore also determines what a compiled step keeps.
+ * the inputs. A {@link CheckpointPolicy} therefore also determines what a compiled step keeps. A function that draws
+ * random numbers is recorded without recomputation, because it could not draw the same numbers again.
  */
 public final class ActivationCheckpoint {
     private ActivationCheckpoint() {}
@@ -147,6 +149,10 @@ public final class ActivationCheckpoint {
         if (differentiable.length == 0) {
             return outputs;
         }
+        RandomState used = random.orNullIfUnused();
+        if (used != null && OperatorInterceptor.isActive()) {
+            return outputs; // a run of the recorded program would draw other numbers in the recomputation
+        }
         Tensor[] roots = Arrays.stream(differentiable).mapToObj(i -> outputs[i]).toArray(Tensor[]::new);
         List<Edge> captured = CapturedEdges.find(roots, aliases, firstSequenceNumber);
         Tensor[] values = Arrays.stream(roots).map(Tensor::detach).toArray(Tensor[]::new);
@@ -158,7 +164,7 @@ public final class ActivationCheckpoint {
                 outputs.length,
                 captured.stream().map(CapturedEdges.EdgeTarget::of).toList(),
                 autocast,
-                random.orNullIfUnused(),
+                used,
                 values);
         Tensor[] results = node.apply(withPlaceholders(inputs, captured));
         Node recorded = results[0].grad_fn();

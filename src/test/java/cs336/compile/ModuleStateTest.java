@@ -10,6 +10,7 @@ import cs336.basics.Dropout;
 import cs336.basics.Linear;
 import cs336.basics.NnModule;
 import cs336.bench.Precision;
+import cs336.checkpointing.ActivationCheckpoint;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -132,6 +133,50 @@ class ModuleStateTest {
     void stepsInBothModesEqualThoseOfThePlainLoop() {
         assertArrayEquals(train(null), train(false));
         assertArrayEquals(train(null), train(true));
+    }
+
+    /** Trains a weight with checkpointed dropout, and returns its values. */
+    private static double[] trainCheckpointed(boolean isFused, boolean isCheckpointed) {
+        Torch.seed(9);
+        try (var scope = MemoryScope.open();
+                var module = new CheckpointedDropout(isCheckpointed);
+                var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(module, ModuleStateTest::squaredError, optimizer, Precision.FP32)) {
+            if (isFused) {
+                step.fuse();
+            }
+            for (int i = 0; i < 4; i++) {
+                step.run(torch.randn(8, 4), torch.randn(8, 4));
+            }
+            return Tensors.toDoubles(module.parameters().get(0));
+        }
+    }
+
+    private static final class CheckpointedDropout extends NnModule {
+        private final Linear linear = child("linear", new Linear(4, 4, CPU, DType.FLOAT32));
+        private final Dropout dropout = child("dropout", new Dropout(0.5));
+        private final boolean isCheckpointed;
+
+        CheckpointedDropout(boolean isCheckpointed) {
+            this.isCheckpointed = isCheckpointed;
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return isCheckpointed ? ActivationCheckpoint.apply(this::branch, x) : branch(x);
+        }
+
+        private Tensor branch(Tensor x) {
+            return dropout.forward(linear.forward(x).tanh()).square();
+        }
+    }
+
+    @Test
+    void aRecordedRecomputationHasTheRandomNumbersOfTheForwardPass() {
+        double[] expected = trainCheckpointed(false, false);
+        assertArrayEquals(expected, trainCheckpointed(false, true));
+        assertArrayEquals(expected, trainCheckpointed(true, false));
+        assertArrayEquals(expected, trainCheckpointed(true, true));
     }
 
     @Test
