@@ -2,6 +2,7 @@ package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
@@ -11,6 +12,8 @@ import cs336.basics.Linear;
 import cs336.basics.NnModule;
 import cs336.bench.Precision;
 import cs336.checkpointing.ActivationCheckpoint;
+import cs336.compile.trace.TensorFunction;
+import cs336.compile.trace.UnrecordableException;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -210,6 +213,29 @@ class ModuleStateTest {
             Tensor gradient = Backward.of(other.sum()).gradients(x)[0];
             assertArrayEquals(Tensors.toDoubles(other), Tensors.toDoubles(gradient));
             assertEquals(1, other.mean().item_double(), 0.2);
+        }
+    }
+
+    @Test
+    void aFunctionThatCatchesAnExceptionOfAnOperatorIsCalledPlain() {
+        TensorFunction catching = in -> {
+            try {
+                in[0].matmul(in[0]);
+            } catch (RuntimeException e) {
+                return new Tensor[] {in[0].add(new Scalar(1))};
+            }
+            return in;
+        };
+        try (var scope = MemoryScope.open();
+                var compiled = Compiled.of(catching);
+                var plain = Compiled.of(catching).orPlain()) {
+            Tensor x = torch.zeros(2, 3);
+            var e = assertThrows(UnrecordableException.class, () -> compiled.apply(x));
+            assertTrue(
+                    e.getMessage().contains("it catches an exception of an operator: mat1 and mat2"), e.getMessage());
+            assertEquals(6, plain.apply(x)[0].sum().item_float());
+            assertEquals(0, plain.recordings());
+            assertTrue(plain.explain().contains("it catches an exception of an operator"), plain.explain());
         }
     }
 

@@ -29,6 +29,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
 import org.bytedeco.javacpp.BytePointer;
@@ -110,7 +111,7 @@ public final class Recorder implements OperatorListener {
                 inputValues.add(value);
             }
             torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
-            OperatorInterceptor.run(this, () -> results.set(function.apply(inputs)));
+            run(() -> results.set(function.apply(inputs)));
             List<View> outputs = new ArrayList<>();
             if (results.get() == null) {
                 throw new UnrecordableException("it returns null instead of an array", "");
@@ -131,6 +132,24 @@ public final class Recorder implements OperatorListener {
                 constants.values().forEach(Tensor::close);
             }
             storages.forEach(WeakIValue::close);
+        }
+    }
+
+    /** Runs the function. An operator's exception that the function catches ends the recording. */
+    private void run(Runnable function) {
+        var hasReturned = new AtomicBoolean();
+        try {
+            OperatorInterceptor.run(this, () -> {
+                function.run();
+                hasReturned.set(true);
+            });
+        } catch (RuntimeException e) {
+            if (hasReturned.get() && e.getClass() == RuntimeException.class) { // as PyTorch's operators throw it
+                String reason =
+                        String.valueOf(e.getMessage()).lines().findFirst().orElse("");
+                throw new UnrecordableException("it catches an exception of an operator: " + reason, "", e);
+            }
+            throw e;
         }
     }
 

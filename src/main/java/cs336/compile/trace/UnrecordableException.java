@@ -8,6 +8,10 @@ public final class UnrecordableException extends IllegalStateException {
     private static final long serialVersionUID = 1;
 
     UnrecordableException(String reason, String source) {
-        super("the function cannot be recorded: " + reason + (source.isEmpty() ? "" : ", called at " + source));
+        this(reason, source, null);
+    }
+
+    UnrecordableException(String reason, String source, Throwable cause) {
+        super("the function cannot be recorded: " + reason + (source.isEmpty() ? "" : ", called at " + source), cause);
     }
 }
