@@ -89,6 +89,7 @@ public final class Checkpoint {
 
     private static void requireSavable(Map<String, Tensor> parameters, Map<String, String> metadata) {
         for (String name : parameters.keySet()) {
+            Tensors.requireDefined("parameter " + name, parameters.get(name));
             ShardedParameters.requireUnsharded("parameter " + name, parameters.get(name));
             if (name.startsWith(PREFIX)) {
                 throw new IllegalArgumentException(
@@ -164,6 +165,7 @@ public final class Checkpoint {
     private static void requireSame(Path file, Safetensors saved, Map<String, Tensor> parameters) {
         Map<String, SafetensorsEntry> entries = saved.entries();
         parameters.forEach((name, parameter) -> {
+            Tensors.requireDefined("parameter " + name, parameter);
             SafetensorsEntry entry = entries.remove(name);
             if (entry == null) {
                 throw new IllegalArgumentException(file + " has no parameter " + name);

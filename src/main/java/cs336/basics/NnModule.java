@@ -405,6 +405,7 @@ public abstract class NnModule implements AutoCloseable {
     public final void load(Map<String, Tensor> values) {
         requireOpen();
         requireUnsharded();
+        Objects.requireNonNull(values, "values must not be null");
         Map<String, Tensor> state = stateDict();
         Set<String> ofParameters = namedParameters().keySet();
         for (String given : values.keySet()) {

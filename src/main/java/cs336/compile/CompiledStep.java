@@ -109,6 +109,11 @@ public final class CompiledStep implements AutoCloseable {
             DistributedDataParallel ddp,
             Optimizer optimizer,
             Precision precision) {
+        Objects.requireNonNull(optimizer, "optimizer must not be null");
+        Objects.requireNonNull(precision, "precision must not be null");
+        if (optimizer.parameters().isEmpty()) {
+            throw new IllegalArgumentException("optimizer must have at least one parameter");
+        }
         module.namedParameters()
                 .forEach((name, parameter) -> ShardedParameters.requireUnsharded("parameter " + name, parameter));
         this.module = module;
@@ -160,7 +165,7 @@ public final class CompiledStep implements AutoCloseable {
      *
      * @param optimizer updates the model's parameters; the caller closes it
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
-     * @throws IllegalArgumentException if the model's parameters are sharded
+     * @throws IllegalArgumentException if the model's parameters are sharded, or the optimizer has none
      */
     public static CompiledStep of(TransformerLM model, Optimizer optimizer, Precision precision) {
         Objects.requireNonNull(model, "model must not be null");
@@ -181,7 +186,7 @@ public final class CompiledStep implements AutoCloseable {
      * @param loss computes the loss, a 0-dimensional tensor, from the module's output and the targets
      * @param optimizer updates the module's parameters; the caller closes it
      * @param precision the number formats of the forward pass and the loss; fp16 uses loss scaling
-     * @throws IllegalArgumentException if the module's parameters are sharded
+     * @throws IllegalArgumentException if the module's parameters are sharded, or the optimizer has none
      */
     public static CompiledStep of(
             NnModule module, BinaryOperator<Tensor> loss, Optimizer optimizer, Precision precision) {
@@ -331,8 +336,8 @@ public final class CompiledStep implements AutoCloseable {
      *     next step with this input shape overwrites it.
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above, an id on the CPU is
      *     outside of the vocabulary, or the loss function does not return a 0-dimensional tensor
-     * @throws IllegalStateException if the step is closed, or cannot be recorded; or if other parameters require a
-     *     gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
+     * @throws IllegalStateException if the step or the module is closed, or it cannot be recorded; or if other
+     *     parameters require a gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
         ShapeGraph ofShape = prepare(inputs, targets);
@@ -351,8 +356,8 @@ public final class CompiledStep implements AutoCloseable {
      * @param targets as in {@link #run}
      * @return the loss of this batch, as in {@link #run}
      * @throws IllegalArgumentException as in {@link #run}
-     * @throws IllegalStateException if the step is closed or cannot be recorded, if collectives are in its graph, or if
-     *     other parameters require a gradient than in the batches accumulated before
+     * @throws IllegalStateException if the step or the module is closed, if it cannot be recorded, if collectives are
+     *     in its graph, or if other parameters require a gradient than in the batches accumulated before
      */
     public Tensor accumulate(Tensor inputs, Tensor targets) {
         if (collectivesInGraph) {
@@ -369,6 +374,7 @@ public final class CompiledStep implements AutoCloseable {
         if (closed) {
             throw new IllegalStateException("the step is closed");
         }
+        module.requireOpen(); // a recording would train tensors that the optimizer still holds
         requireUsable("inputs", inputs);
         requireUsable("targets", targets);
         var key = new RecordingKey(

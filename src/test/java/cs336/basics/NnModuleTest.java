@@ -140,6 +140,14 @@ class NnModuleTest {
             assertEquals("buffer running_mean has the shape [3], not [4]", refused(() -> other.load(state)));
             state.remove("running_mean");
             assertEquals("buffer running_mean must not be null", refused(() -> other.load(state)));
+            var e = assertThrows(NullPointerException.class, () -> other.load(null));
+            assertEquals("values must not be null", e.getMessage());
+            other.close();
+            for (Executable use : List.<Executable>of(
+                    () -> Checkpoint.save(file, other.stateDict(), Map.of()),
+                    () -> Checkpoint.load(file, other.stateDict()))) {
+                assertEquals("parameter weight is closed; its memory scope has ended", refused(use));
+            }
         }
     }
 

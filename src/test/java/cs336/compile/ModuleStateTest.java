@@ -23,6 +23,8 @@ import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.function.BinaryOperator;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
@@ -236,6 +238,33 @@ class ModuleStateTest {
             assertEquals(6, plain.apply(x)[0].sum().item_float());
             assertEquals(0, plain.recordings());
             assertTrue(plain.explain().contains("it catches an exception of an operator"), plain.explain());
+        }
+    }
+
+    @Test
+    void mistakesWithAStepAreNamed() {
+        try (var scope = MemoryScope.open();
+                var module = new Classifier();
+                var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                var none = new AdamW(Map.of(), AdamWSettings.of(0.01));
+                var step = CompiledStep.of(module, ModuleStateTest::squaredError, optimizer, Precision.FP32)
+                        .fuse()) {
+            BinaryOperator<Tensor> loss = ModuleStateTest::squaredError;
+            var ofOptimizer =
+                    assertThrows(NullPointerException.class, () -> CompiledStep.of(module, loss, null, Precision.FP32));
+            assertEquals("optimizer must not be null", ofOptimizer.getMessage());
+            var ofPrecision =
+                    assertThrows(NullPointerException.class, () -> CompiledStep.of(module, loss, optimizer, null));
+            assertEquals("precision must not be null", ofPrecision.getMessage());
+            var ofParameters = assertThrows(
+                    IllegalArgumentException.class, () -> CompiledStep.of(module, loss, none, Precision.FP32));
+            assertEquals("optimizer must have at least one parameter", ofParameters.getMessage());
+            Tensor inputs = torch.randn(8, 4);
+            Tensor targets = torch.randn(8, 3);
+            step.run(inputs, targets);
+            module.close();
+            var ofModule = assertThrows(IllegalStateException.class, () -> step.run(inputs, targets));
+            assertEquals("Classifier is closed", ofModule.getMessage());
         }
     }
 
