@@ -37,7 +37,8 @@ import org.bytedeco.pytorch.Tensor;
  * <p>On CUDA the sizes are those that PyTorch's allocator counts, so the peak of the recording is the one that
  * {@code torch.cuda.max_memory_allocated} reports. It includes memory allocated before the recording. Memory that
  * another thread frees during the recording, for example the garbage collector's thread, stays in the recording. On the
- * CPU the sizes are exact tensor sizes, and earlier memory is included only where it is marked.
+ * CPU the sizes are exact tensor sizes, and earlier memory is included only where it is marked. PyTorch does not report
+ * its release there.
  *
  * <p>Each allocation and each release costs about 2 µs of profiling overhead on the thread that makes it.
  *

@@ -190,8 +190,8 @@ public final class MemoryRecord {
     /**
      * Writes the recording as a PyTorch memory snapshot, which pytorch.org/memory_viz and
      * {@code torch.cuda._memory_viz} display. Blocks have their phase and place where Python would have a stack trace.
-     * On CUDA the snapshot is the allocator's own history with its segments and cached blocks; on the CPU there are no
-     * segments.
+     * On CUDA the snapshot is the allocator's own history with its segments and cached blocks. On the CPU the only
+     * segments are the marked blocks that existed before the recording.
      *
      * @return the file
      * @throws IOException if the file cannot be written

@@ -23,6 +23,7 @@ import net.razorvine.pickle.Unpickler;
 public final class MemorySnapshot {
     private static final String TRACES = "device_traces";
     private static final String CATEGORY_AND_NAME = ": ";
+    private static final String ALLOCATED = "active_allocated";
 
     private MemorySnapshot() {}
 
@@ -129,11 +130,39 @@ public final class MemorySnapshot {
         }
         traces.add(entries);
         var snapshot = new LinkedHashMap<String, Object>();
-        snapshot.put("segments", new ArrayList<>());
+        snapshot.put("segments", earlierBlocks(record));
         snapshot.put(TRACES, traces);
         snapshot.put("allocator_settings", new HashMap<>());
         snapshot.put("external_annotations", new ArrayList<>());
         return snapshot;
+    }
+
+    /** Returns the blocks that exist before and after the recording, each as a segment of its own. */
+    private static List<Object> earlierBlocks(MemoryRecord record) {
+        var segments = new ArrayList<Object>();
+        for (Allocation a : record.allocations()) {
+            if (a.from() != Allocation.BEFORE || a.until() < record.events()) {
+                continue;
+            }
+            var block = new LinkedHashMap<String, Object>();
+            block.put("address", a.address());
+            block.put("size", a.bytes());
+            block.put("requested_size", a.bytes());
+            block.put("state", ALLOCATED);
+            addPlace(block, a);
+            var segment = new LinkedHashMap<String, Object>();
+            segment.put("device", record.device().index());
+            segment.put("address", a.address());
+            for (String size : List.of("total_size", "allocated_size", "active_size", "requested_size")) {
+                segment.put(size, a.bytes());
+            }
+            segment.put("stream", 0);
+            segment.put("segment_type", "large");
+            segment.put("frames", new ArrayList<>());
+            segment.put("blocks", new ArrayList<>(List.of(block)));
+            segments.add(segment);
+        }
+        return segments;
     }
 
     private static Map<String, Object> entry(String action, Allocation a, long micros) {
@@ -194,7 +223,7 @@ public final class MemorySnapshot {
         for (Map<String, Object> segment : maps(snapshot.get("segments"))) {
             for (Map<String, Object> block : maps(segment.get("blocks"))) {
                 Allocation allocation = last.get(number(block, "address"));
-                if ("active_allocated".equals(block.get("state")) && allocation != null) {
+                if (ALLOCATED.equals(block.get("state")) && allocation != null) {
                     addPlace(block, allocation);
                 }
             }
@@ -207,13 +236,14 @@ public final class MemorySnapshot {
         for (int device = 0; device < traces.size(); device++) {
             List<Map<String, Object>> entries = maps(traces.get(device));
             if (!entries.isEmpty()) {
-                return record(entries);
+                return record(entries, maps(snapshot.get("segments")));
             }
         }
         throw new IOException("no GPU has entries; was the allocator history recorded?");
     }
 
-    private static MemoryRecord record(List<Map<String, Object>> entries) throws IOException {
+    private static MemoryRecord record(List<Map<String, Object>> entries, List<Map<String, Object>> segments)
+            throws IOException {
         var nanos = new ArrayList<Long>();
         var open = new HashMap<Long, Integer>(); // index in allocations, by address
         var allocations = new ArrayList<Allocation>();
@@ -239,6 +269,15 @@ public final class MemorySnapshot {
                 before.add(Allocation.before(address, number(entry, "size"), event, MemoryCategory.OTHER, ""));
             }
         }
+        for (Map<String, Object> segment : segments) {
+            for (Map<String, Object> block : maps(segment.get("blocks"))) {
+                MemoryCategory category = category(block); // null in a history of PyTorch's allocator
+                if (category != null && !open.containsKey(number(block, "address"))) {
+                    before.add(Allocation.before(
+                            number(block, "address"), number(block, "size"), Integer.MAX_VALUE, category, name(block)));
+                }
+            }
+        }
         before.addAll(allocations);
         var closed = before.stream()
                 .map(a -> a.until() == Integer.MAX_VALUE ? a.freedAt(nanos.size()) : a)
@@ -249,12 +288,7 @@ public final class MemorySnapshot {
     private static Allocation allocation(Map<String, Object> entry, int event) throws IOException {
         List<Map<String, Object>> frames = maps(entry.get("frames"));
         String path = frames.isEmpty() ? "" : String.valueOf(frames.get(0).get("filename"));
-        String[] metadata =
-                String.valueOf(entry.getOrDefault("user_metadata", "")).split(CATEGORY_AND_NAME, 2);
-        MemoryCategory category = Arrays.stream(MemoryCategory.values())
-                .filter(c -> c.toString().equals(metadata[0]))
-                .findFirst()
-                .orElse(null);
+        MemoryCategory category = category(entry);
         boolean ours = category != null; // Python writes no category
         int phaseEnd = ours ? (path + "/").indexOf('/') : 0;
         String place = ours ? path.substring(Math.min(path.length(), phaseEnd + 1)) : frameText(frames, path);
@@ -266,7 +300,24 @@ public final class MemorySnapshot {
                 path.substring(0, phaseEnd),
                 place,
                 ours ? category : MemoryCategory.OTHER,
-                ours && metadata.length > 1 ? metadata[1] : "");
+                ours ? name(entry) : "");
+    }
+
+    private static String[] metadata(Map<String, Object> entry) {
+        return String.valueOf(entry.getOrDefault("user_metadata", "")).split(CATEGORY_AND_NAME, 2);
+    }
+
+    /** Returns the category that {@link #addPlace} has stored; null if there is none. */
+    private static MemoryCategory category(Map<String, Object> entry) {
+        return Arrays.stream(MemoryCategory.values())
+                .filter(c -> c.toString().equals(metadata(entry)[0]))
+                .findFirst()
+                .orElse(null);
+    }
+
+    private static String name(Map<String, Object> entry) {
+        String[] metadata = metadata(entry);
+        return metadata.length > 1 ? metadata[1] : "";
     }
 
     private static String frameText(List<Map<String, Object>> frames, String path) {

@@ -10,6 +10,7 @@ import cs336.bench.Pass;
 import cs336.bench.RandomDamage;
 import cs336.profile.PythonMemoryViz;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,6 +22,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import net.razorvine.pickle.Pickler;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -60,6 +63,24 @@ class MemorySnapshotTest {
         assertEquals(record.allocations().size(), python.allocations(), "no block existed before");
         assertEquals(record.peakBytes(), python.peakBytes());
         assertEquals(0, python.segments(), "the CPU has no segments");
+    }
+
+    @Test
+    void markedBlocksOfTheTimeBeforeTheRecordingSurviveWritingAndReading() throws IOException {
+        try (var scope = MemoryScope.open()) {
+            Tensor weight = torch.randn(100);
+            MemoryRecord record;
+            try (var memory = MemoryProfile.start(Device.cpu())) {
+                memory.mark(MemoryCategory.PARAMETERS, Map.of("weight", weight));
+                weight.mul(weight);
+                record = memory.stop();
+            }
+            MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+            assertEquals(800, record.peakBytes());
+            assertEquals(record.peakBytes(), read.peakBytes());
+            assertEquals(record.breakdown(record.peakEvent()), read.breakdown(read.peakEvent()));
+            assertTrue(read.allocations().stream().anyMatch(a -> a.name().equals("weight")), "the name is kept");
+        }
     }
 
     @Test
