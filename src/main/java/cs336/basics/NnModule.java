@@ -25,6 +25,18 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * A layer with parameters, buffers and child layers, like {@code torch.nn.Module}: a function of one tensor. Written in
  * Java; only the tensors and their operations are PyTorch's.
+ *
+ * <pre>{@code
+ * class Mlp extends NnModule {
+ *     private final Linear up = child("up", new Linear(64, 256, true, device, DType.FLOAT32));
+ *     private final Dropout dropout = child("dropout", new Dropout(0.1));
+ *     private final Linear down = child("down", new Linear(256, 64, true, device, DType.FLOAT32));
+ *
+ *     protected Tensor compute(Tensor x) {
+ *         return down.forward(dropout.forward(torch.gelu(up.forward(x))));
+ *     }
+ * }
+ * }</pre>
  */
 public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
