@@ -61,7 +61,7 @@ public abstract class NnModule implements AutoCloseable {
      * @return the output, in the caller's memory scope
      * @throws IllegalArgumentException if the input is null, closed or undefined, or has a shape or type that the layer
      *     does not accept
-     * @throws IllegalStateException if the layer is closed or computes null
+     * @throws IllegalStateException if the layer is closed or computes null or a closed tensor
      */
     public final Tensor forward(Tensor input) {
         Tensors.requireDefined("input", input);
@@ -72,7 +72,7 @@ public abstract class NnModule implements AutoCloseable {
      * Runs another computation of this layer in the same way as a forward pass, for example of an output and its loss.
      *
      * @return the result, in the caller's memory scope
-     * @throws IllegalStateException if the layer is closed, or the computation returns null
+     * @throws IllegalStateException if the layer is closed, or the computation returns null or a closed tensor
      */
     protected final Tensor run(Supplier<Tensor> computation) {
         requireOpen();
@@ -80,8 +80,9 @@ public abstract class NnModule implements AutoCloseable {
                 var scope = MemoryScope.open()) {
             beforeForward.run();
             Tensor output = computation.get();
-            if (output == null) {
-                throw new IllegalStateException(name + " must compute a tensor, not null");
+            if (output == null || output.isNull()) {
+                throw new IllegalStateException(
+                        name + " must compute a tensor, not " + (output == null ? "null" : "a closed one"));
             }
             afterForward.accept(output);
             return scope.escape(new Tensor(output)); // the input, or an element of a container, is not of this scope

@@ -29,7 +29,8 @@ import org.bytedeco.pytorch.global.torch;
  * the same both times, and must not change its inputs in place. If the recomputation returns other shapes or another
  * graph, the backward pass throws an {@link IllegalStateException}. It may use other tensors than its inputs, such as
  * parameters of layers. These get their gradients, too, but they must still exist in the backward pass: a tensor that
- * its memory scope has freed by then must be an input.
+ * its memory scope has freed by then must be an input. A layer that updates buffers in its forward pass, such as
+ * running statistics, updates them twice, as in PyTorch.
  *
  * <p><b>Random numbers and autocast.</b> The recomputation starts with the random state of the forward pass, on the CPU
  * and on the GPUs of the inputs, and runs under the autocast dtypes of the forward pass. The backward pass does not

@@ -26,6 +26,8 @@ import org.junit.jupiter.api.io.TempDir;
 class NnModuleTest {
     /** A layer that a test builds step by step. */
     private static final class Assembled extends NnModule {
+        private Tensor result;
+
         Tensor add(String name, Tensor value) {
             return parameter(name, value);
         }
@@ -48,7 +50,7 @@ class NnModuleTest {
 
         @Override
         protected Tensor compute(Tensor x) {
-            return null;
+            return result;
         }
     }
 
@@ -63,6 +65,10 @@ class NnModuleTest {
             Tensor x = torch.randn(2, 3);
             var ofOutput = assertThrows(IllegalStateException.class, () -> layer.forward(x));
             assertEquals("Assembled must compute a tensor, not null", ofOutput.getMessage());
+            layer.result = torch.ones(1);
+            layer.result.close();
+            var ofClosed = assertThrows(IllegalStateException.class, () -> layer.forward(x));
+            assertEquals("Assembled must compute a tensor, not a closed one", ofClosed.getMessage());
             var ofChild = assertThrows(NullPointerException.class, () -> layer.addChild("fc", null));
             assertEquals("child fc must not be null", ofChild.getMessage());
             var parent = new Assembled();
