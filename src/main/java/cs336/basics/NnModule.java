@@ -69,7 +69,13 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Runs another computation of this layer in the same way as a forward pass, for example of an output and its loss.
+     * Runs another computation of this layer in the same way as a forward pass, for example of several inputs:
+     *
+     * <pre>{@code
+     * Tensor forward(Tensor x, Tensor memory) {
+     *     return run(() -> x.add(crossAttention.forward(norm.forward(x), memory)));
+     * }
+     * }</pre>
      *
      * @return the result, in the caller's memory scope
      * @throws IllegalStateException if the layer is closed, or the computation returns null or a closed tensor
@@ -252,8 +258,8 @@ public abstract class NnModule implements AutoCloseable {
 
     /**
      * Replaces the child layer of this name, for example by a layer that contains it and adds a low-rank adapter
-     * (LoRA). The layer must then call the new child. Parameters are counted and named anew, so the replacement comes
-     * before optimizers and other users of the parameters.
+     * (LoRA). The layer must then call the new child. The old child is not closed. Parameters are counted and named
+     * anew, so the replacement comes before optimizers and other users of the parameters.
      *
      * @return the new child
      * @throws IllegalArgumentException if the layer has no child of this name, or the new child is or contains this

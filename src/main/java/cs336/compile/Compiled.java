@@ -37,13 +37,12 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>A call records again, as {@code torch.compile} recompiles, if the inputs have other dtypes, shapes, strides or
  * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast, TF32 or the training mode
- * of the layer of {@link #of(NnModule)} has changed. The function must not depend on anything else that changes: it is
- * a function of its inputs and of tensors whose elements may change, such as parameters. An input must not share memory
- * with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep}
- * compiles whole training steps. Kernels of the package {@code cs336.kernels.gemm} compute some matrix multiplications
- * instead of cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
- * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
- * called on the same thread.
+ * of its layer has changed. The function must not depend on anything else that changes: it is a function of its inputs
+ * and of tensors whose elements may change, such as parameters. An input must not share memory with such a tensor,
+ * unless it is one of the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training
+ * steps. Kernels of the package {@code cs336.kernels.gemm} compute some matrix multiplications instead of cuBLAS; for
+ * the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}. {@link cs336.kernels.runtime.TileSearch}
+ * searches for the fastest tile of each generated kernel. All methods must be called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**
@@ -116,7 +115,8 @@ public final class Compiled implements AutoCloseable {
     }
 
     /**
-     * Returns the compiled form of a function that also reads parameters.
+     * Returns the compiled form of a function that also reads parameters. For those of a layer,
+     * {@link #of(TensorFunction, NnModule)} also takes its training mode into account.
      *
      * @param parameters the tensors, in addition to the inputs, to which gradients flow
      */
@@ -133,7 +133,17 @@ public final class Compiled implements AutoCloseable {
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
     public static Compiled of(NnModule layer) {
-        return of(in -> new Tensor[] {layer.forward(in[0])}, layer.parameters(), layer);
+        return of(in -> new Tensor[] {layer.forward(in[0])}, layer);
+    }
+
+    /**
+     * Returns the compiled form of a function that calls a layer, for example one with several inputs:
+     * {@code Compiled.of(in -> new Tensor[] {decoder.forward(in[0], in[1])}, decoder)}. Gradients flow to its
+     * parameters.
+     */
+    public static Compiled of(TensorFunction function, NnModule layer) {
+        Objects.requireNonNull(layer, "layer must not be null");
+        return of(function, layer.parameters(), layer);
     }
 
     /**

@@ -202,6 +202,44 @@ class ModuleStateTest {
         }
     }
 
+    /** A layer with two inputs. */
+    private static final class Mixed extends NnModule {
+        private final Linear linear = child("linear", new Linear(4, 4, true, CPU, DType.FLOAT32));
+        private final Dropout dropout = child("dropout", new Dropout(0.5));
+
+        Tensor forward(Tensor x, Tensor memory) {
+            return run(() -> dropout.forward(linear.forward(x).mul(memory)));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return forward(x, x);
+        }
+    }
+
+    @Test
+    void aCompiledLayerMayHaveSeveralInputs() {
+        try (var scope = MemoryScope.open();
+                var module = new Mixed();
+                var compiled = Compiled.of(in -> new Tensor[] {module.forward(in[0], in[1])}, module)) {
+            Tensor x = torch.randn(8, 4);
+            Tensor memory = torch.randn(8, 4);
+            assertTrue(
+                    torch.eq(compiled.apply(x, memory)[0], new Scalar(0)).any().item_bool());
+            module.eval();
+            Tensor plain = module.forward(x, memory);
+            Tensor output = compiled.apply(x, memory)[0];
+            assertArrayEquals(Tensors.toDoubles(plain), Tensors.toDoubles(output));
+            Tensor[] parameters = module.parameters().toArray(new Tensor[0]);
+            Tensor[] expected = Backward.of(plain.square().sum()).gradients(parameters);
+            Tensor[] gradients = Backward.of(output.square().sum()).gradients(parameters);
+            for (int i = 0; i < parameters.length; i++) {
+                assertArrayEquals(Tensors.toDoubles(expected[i]), Tensors.toDoubles(gradients[i]), 1e-5);
+            }
+            assertEquals(2, compiled.recordings());
+        }
+    }
+
     @Test
     void aFunctionWithDropoutIsCompiledWithGradients() {
         try (var scope = MemoryScope.open();
