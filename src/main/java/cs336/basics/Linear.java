@@ -19,8 +19,11 @@ import org.bytedeco.pytorch.global.torch;
  * bias, {@code bias} [out].
  */
 public final class Linear extends NnModule {
+    private static final String ADAPTER = "adapter";
+
     private final Tensor weight;
     private final Tensor bias; // null without a bias
+    private NnModule adapter; // null without an adapter
 
     /**
      * Creates a layer without bias, unlike PyTorch's default.
@@ -56,19 +59,52 @@ public final class Linear extends NnModule {
     }
 
     /**
+     * Adds the output of another layer to that of this one, for example of a low-rank adapter (LoRA). It becomes the
+     * child {@code adapter}, so its parameters exist before optimizers and other users of the parameters are created.
+     *
+     * @param adapter […, in] → […, out]; null removes the present one without closing it
+     * @throws IllegalArgumentException if the layer already has an adapter, or has none to remove
+     */
+    public void adapt(NnModule adapter) {
+        if (adapter == null) {
+            removeChild(ADAPTER);
+        } else {
+            child(ADAPTER, adapter);
+        }
+        this.adapter = adapter;
+    }
+
+    private Tensor adapted(Tensor x, Tensor y) {
+        if (adapter == null) {
+            return y;
+        }
+        Tensor added = adapter.forward(x);
+        if (!Arrays.equals(Tensors.shape(added), Tensors.shape(y))) {
+            throw new IllegalStateException("the adapter must return the shape " + Arrays.toString(Tensors.shape(y))
+                    + ", not " + Arrays.toString(Tensors.shape(added)));
+        }
+        return y.add(added);
+    }
+
+    /**
      * Returns the mean cross-entropy of the outputs, which are logits, and stores only some rows of them at a time.
      *
      * @param rows the number of rows that are in memory at a time; see {@link LinearCrossEntropy}
+     * @throws IllegalStateException if the layer has a bias or an adapter
      */
     Tensor crossEntropy(Tensor x, Tensor targets, int rows) {
+        if (addsToProduct()) {
+            throw new IllegalStateException(
+                    "the cross-entropy of some rows at a time needs an output head without bias and adapter");
+        }
         return run(() -> LinearCrossEntropy.of(x, weight, targets, rows));
     }
 
     /**
      * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
      * writes the gradient of the input once. Without grad mode the layers run separately. They also do so if one has a
-     * bias, or an action {@linkplain #afterForward after its forward pass}, which may free its weight before all layers
-     * have used it.
+     * bias or an adapter, or an action {@linkplain #afterForward after its forward pass}, which may free its weight
+     * before all layers have used it.
      *
      * @param x […, in]
      * @return a tensor […, out] for each layer, in the caller's memory scope
@@ -95,7 +131,7 @@ public final class Linear extends NnModule {
         }
         return layers.length > 1
                 && GradMode.is_enabled()
-                && Arrays.stream(layers).noneMatch(layer -> layer.bias != null || layer.hasActionAfterForward());
+                && Arrays.stream(layers).noneMatch(layer -> layer.addsToProduct() || layer.hasActionAfterForward());
     }
 
     private static Tensor[] joined(JointLinear function, Tensor x, Linear... layers) {
@@ -114,6 +150,10 @@ public final class Linear extends NnModule {
             requireDtype(x);
             return Autocast.operand(weight);
         });
+    }
+
+    private boolean addsToProduct() {
+        return bias != null || adapter != null;
     }
 
     private void requireWidth(Tensor x) {
@@ -149,7 +189,7 @@ public final class Linear extends NnModule {
         return run(() -> {
             requireDtype(x);
             Tensor zeros = new JointLinear(false).of(x, Autocast.operand(weight))[0];
-            return bias == null ? zeros : zeros.add(Autocast.operand(bias));
+            return adapted(x, bias == null ? zeros : zeros.add(Autocast.operand(bias)));
         });
     }
 
@@ -157,7 +197,7 @@ public final class Linear extends NnModule {
     protected Tensor compute(Tensor x) {
         requireWidth(x);
         requireDtype(x);
-        return bias == null ? torch.linear(x, weight) : torch.linear(x, weight, new TensorOptional(bias));
+        return adapted(x, bias == null ? torch.linear(x, weight) : torch.linear(x, weight, new TensorOptional(bias)));
     }
 
     /**

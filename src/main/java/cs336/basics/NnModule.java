@@ -257,9 +257,9 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Replaces the child layer of this name, for example by a layer that contains it and adds a low-rank adapter
-     * (LoRA). The layer must then call the new child. The old child is not closed. Parameters are counted and named
-     * anew, so the replacement comes before optimizers and other users of the parameters.
+     * Replaces the child layer of this name, for example by a layer that contains it; for low-rank adapters see
+     * {@link Linear#adapt}. The layer must then call the new child. The old child is not closed. Parameters are counted
+     * and named anew, so the replacement comes before optimizers and other users of the parameters.
      *
      * @return the new child
      * @throws IllegalArgumentException if the layer has no child of this name, or the new child is or contains this
@@ -267,11 +267,25 @@ public abstract class NnModule implements AutoCloseable {
      */
     protected final <M extends NnModule> M replaceChild(String name, M module) {
         Objects.requireNonNull(module, "child " + name + " must not be null");
+        requireChild(name);
+        put(name, module);
+        return module;
+    }
+
+    /**
+     * Removes the child layer of this name, without closing it.
+     *
+     * @throws IllegalArgumentException if the layer has no child of this name
+     */
+    protected final void removeChild(String name) {
+        requireChild(name);
+        children.remove(name);
+    }
+
+    private void requireChild(String name) {
         if (!children.containsKey(name)) {
             throw new IllegalArgumentException(getClass().getSimpleName() + " has no child " + name);
         }
-        put(name, module);
-        return module;
     }
 
     private void put(String name, NnModule module) {

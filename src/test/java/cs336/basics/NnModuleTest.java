@@ -44,6 +44,10 @@ class NnModuleTest {
             return buffer(name, value, persistent);
         }
 
+        void remove(String name) {
+            removeChild(name);
+        }
+
         NnModule replace(String name, NnModule module) {
             return replaceChild(name, module);
         }
@@ -208,8 +212,13 @@ class NnModuleTest {
                     List.of("first.base.weight", "second.weight"),
                     List.copyOf(layer.namedParameters().keySet()));
             assertEquals("Assembled has no child third", refused(() -> layer.replace("third", new Assembled())));
+            assertEquals("Assembled has no child third", refused(() -> layer.remove("third")));
             assertEquals("child first must not contain its parent", refused(() -> layer.replace("first", layer)));
             assertSame(adapted, layer.children().get(0));
+            layer.remove("first");
+            assertEquals(
+                    List.of("second.weight"),
+                    List.copyOf(layer.namedParameters().keySet()));
         }
     }
 
