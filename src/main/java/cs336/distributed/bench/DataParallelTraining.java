@@ -226,7 +226,7 @@ record DataParallelTraining(
             if (fsdp == null) {
                 whole.awaitParameters();
             }
-            Map<String, Tensor> parameters = fsdp == null ? model.namedParameters() : fsdp.wholeParameters();
+            Map<String, Tensor> parameters = fsdp == null ? model.stateDict() : fsdp.wholeStateDict();
             Map<String, Tensor> state = fsdp == null ? whole.wholeState() : fsdp.wholeState(optimizer);
             if (group.rank() == 0) {
                 folder.save(progress, parameters, optimizer.kind(), state);
@@ -240,7 +240,7 @@ record DataParallelTraining(
      * @return its text entries
      */
     Map<String, String> load(Path file) throws IOException {
-        return fsdp == null ? Checkpoint.load(file, model.namedParameters(), optimizer) : fsdp.load(file, optimizer);
+        return fsdp == null ? Checkpoint.load(file, model.stateDict(), optimizer) : fsdp.load(file, optimizer);
     }
 
     @Override

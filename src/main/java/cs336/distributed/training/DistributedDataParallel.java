@@ -9,7 +9,6 @@ import cs336.distributed.collectives.Reduction;
 import cs336.torch.DType;
 import cs336.torch.GradientHooks;
 import cs336.torch.MemoryScope;
-import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
@@ -39,8 +38,11 @@ import org.bytedeco.pytorch.global.torch;
  * }
  * }</pre>
  *
- * <p><b>Initialization.</b> All ranks copy the parameters of rank 0, frozen ones included. Tied weights are one
- * parameter.
+ * <p><b>Initialization.</b> All ranks copy the parameters and buffers of rank 0, frozen ones included. Tied weights are
+ * one parameter.
+ *
+ * <p><b>Buffers.</b> Each rank then changes its own buffers. {@link #broadcastBuffers} copies those of rank 0, which
+ * PyTorch's DDP does before each forward pass.
  *
  * <p><b>Order of collectives.</b> Collectives are matched by order alone, so all ranks must start them in the same
  * order. Strategies that overlap use the reverse order of the parameters in the first step, and from then on the order
@@ -99,11 +101,11 @@ public final class DistributedDataParallel implements AutoCloseable {
     private boolean closed;
 
     /**
-     * Broadcasts the parameters of rank 0, and registers hooks for backward passes. All ranks call it with the same
-     * model. The caller closes the module.
+     * Broadcasts the parameters and buffers of rank 0, and registers hooks for backward passes. All ranks call it with
+     * the same model. The caller closes the module.
      *
-     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
-     *     them require a gradient; if one is not contiguous; or if none is trainable
+     * @throws IllegalArgumentException if the ranks' parameters or buffers differ in number, names, shapes, dtypes or
+     *     in which of them require a gradient; if one is not contiguous; or if none is trainable
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, Strategy strategy) {
         this(module, group, parameters -> collectives(strategy, parameters), strategy.overlaps());
@@ -130,8 +132,9 @@ public final class DistributedDataParallel implements AutoCloseable {
             boolean overlaps) {
         this.module = module;
         this.group = group;
-        SameParameters.require(group, module.namedParameters());
-        broadcast(module.namedParameters());
+        Map<String, Tensor> tensors = ModuleTensors.of(module);
+        SameParameters.require(group, tensors);
+        ModuleTensors.broadcast(group, tensors);
         module.namedParameters().forEach((name, parameter) -> {
             long address = parameter.unsafeGetTensorImpl().address();
             if (parameter.requires_grad() && indices.putIfAbsent(address, parameters.size()) == null) {
@@ -314,6 +317,12 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
+    /** Copies the buffers of rank 0 to all ranks, which all call it; not while gradients are being averaged. */
+    public void broadcastBuffers() {
+        requireOpen("broadcastBuffers()");
+        ModuleTensors.broadcast(group, module.namedBuffers());
+    }
+
     /** Removes the hooks and frees the buckets. The module and gradients that are in a bucket remain valid. */
     @Override
     public void close() {
@@ -453,17 +462,5 @@ public final class DistributedDataParallel implements AutoCloseable {
         double[] adopted = Tensors.toDoubles(numbers);
         order = Arrays.stream(adopted).mapToInt(m -> (int) m).toArray();
         orderIsFinal = true;
-    }
-
-    private void broadcast(Map<String, Tensor> tensors) {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            List<PendingCollective> broadcasts = new ArrayList<>();
-            tensors.forEach((name, tensor) -> {
-                Tensor plain = tensor.detach();
-                broadcasts.add(group.broadcastAsync(plain.is_complex() ? torch.view_as_real(plain) : plain, 0));
-            });
-            broadcasts.forEach(PendingCollective::await);
-        }
     }
 }

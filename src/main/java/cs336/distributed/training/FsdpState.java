@@ -20,6 +20,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -40,18 +41,25 @@ final class FsdpState {
     private final DeviceMesh mesh;
     private final ProcessGroup group; // of all ranks
     private final Map<String, FsdpParameter> parameters;
+    private final Map<String, Tensor> buffers; // persistent ones, of which rank 0 saves its own
 
-    FsdpState(DeviceMesh mesh, Map<String, FsdpParameter> parameters) {
+    FsdpState(DeviceMesh mesh, Map<String, FsdpParameter> parameters, Map<String, Tensor> buffers) {
         this.mesh = mesh;
         group = mesh.all();
         this.parameters = parameters;
+        this.buffers = buffers;
     }
 
-    /** Gathers all parameters on rank 0, one after another; on other ranks the result is empty. */
-    Map<String, Tensor> wholeParameters() {
+    /**
+     * Gathers all parameters on rank 0, one after another, and adds its buffers; on other ranks the result is empty.
+     */
+    Map<String, Tensor> wholeStateDict() {
         var whole = new LinkedHashMap<String, Tensor>();
         try (var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> gather(name, parameter, parameter.master(), whole));
+            if (group.rank() == 0) {
+                buffers.forEach((name, buffer) -> whole.put(name, buffer.cpu().clone()));
+            }
         }
         return whole;
     }
@@ -68,7 +76,7 @@ final class FsdpState {
     /** Gathers all tensors on rank 0, and writes one file there. */
     void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         try (var scope = MemoryScope.open()) {
-            Map<String, Tensor> whole = wholeParameters();
+            Map<String, Tensor> whole = wholeStateDict();
             Map<String, Tensor> state = wholeState(optimizer);
             FileWork.onRankZero(group, () -> Checkpoint.save(file, whole, optimizer.kind(), state, metadata));
         }
@@ -118,6 +126,7 @@ final class FsdpState {
             Map<String, Tensor> shards = new LinkedHashMap<>();
             parameters.forEach(
                     (name, parameter) -> shards.put(name, parameter.master().detach()));
+            shards.putAll(buffers);
             Map<String, String> texts = new LinkedHashMap<>(metadata);
             for (String reserved : List.of(RANKS, SAVE)) {
                 if (texts.containsKey(reserved)) {
@@ -161,7 +170,8 @@ final class FsdpState {
                 }
             });
             optimizer.loadState(state);
-            values.forEach((name, rows) -> parameters.get(name).loadShard(rows));
+            parameters.forEach((name, parameter) -> parameter.loadShard(values.get(name)));
+            buffers.forEach((name, buffer) -> buffer.copy_(values.get(name)));
         } finally {
             for (Safetensors file : files) {
                 file.close();
@@ -220,22 +230,40 @@ final class FsdpState {
                 boolean isComplete =
                         !parameter.isSharded() || totalRows(source, files, name, parameter) == rows(parameter);
                 Tensor rows = rows(source, files, name, parameter);
-                Tensor master = parameter.master();
-                if (!isComplete
-                        || !Arrays.equals(Tensors.shape(rows), Tensors.shape(master))
-                        || DType.of(rows) != DType.of(master)) {
-                    throw new IllegalArgumentException(source + " has " + name + " as " + DType.of(rows) + " of shape "
-                            + entry(source, files.get(0), name).shape() + "; expected " + DType.of(master) + " of "
-                            + Arrays.toString(parameter.shape()));
+                if (!isComplete || !isLike(parameter.master(), rows)) {
+                    throw unexpected(source, files.get(0), name, rows, parameter.master(), parameter.shape());
                 }
                 values.put(name, rows);
+            } else if (buffers.containsKey(name)) {
+                Tensor value = files.get(0).tensor(name, Device.cpu());
+                Tensor buffer = buffers.get(name);
+                if (!isLike(buffer, value)) {
+                    throw unexpected(source, files.get(0), name, value, buffer, Tensors.shape(buffer));
+                }
+                values.put(name, value);
             } else {
                 throw new IllegalArgumentException(source + " has the unexpected parameter " + name);
             }
         }
-        for (String name : parameters.keySet()) {
+        requireAll(source, "parameter", parameters.keySet(), values);
+        requireAll(source, "buffer", buffers.keySet(), values);
+    }
+
+    private static boolean isLike(Tensor expected, Tensor found) {
+        return Arrays.equals(Tensors.shape(found), Tensors.shape(expected)) && DType.of(found) == DType.of(expected);
+    }
+
+    private static IllegalArgumentException unexpected(
+            Path source, Safetensors file, String name, Tensor found, Tensor expected, long[] shape) {
+        return new IllegalArgumentException(source + " has " + name + " as " + DType.of(found) + " of shape "
+                + entry(source, file, name).shape() + "; expected " + DType.of(expected) + " of "
+                + Arrays.toString(shape));
+    }
+
+    private static void requireAll(Path source, String what, Set<String> names, Map<String, Tensor> values) {
+        for (String name : names) {
             if (!values.containsKey(name)) {
-                throw new IllegalArgumentException(source + " has no parameter " + name);
+                throw new IllegalArgumentException(source + " has no " + what + " " + name);
             }
         }
     }

@@ -32,7 +32,8 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
     /** Shards an existing module; see the constructor of {@link FullyShardedDataParallel}. */
     static FsdpUnits of(NnModule module, ProcessGroup group, FsdpSettings settings) {
         DeviceMesh mesh = group.mesh(settings.replicas());
-        SameParameters.require(group, module.namedParameters());
+        SameParameters.require(group, ModuleTensors.of(module));
+        ModuleTensors.broadcast(group, module.namedBuffers());
         return new Division(module, mesh, settings).divide(Map.of());
     }
 
@@ -50,7 +51,9 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
         var descriptions = new ArrayList<String>();
         sharded.parameters.forEach((name, parameter) -> descriptions.add(
                 SameParameters.describe(name, parameter.masterDtype(), parameter.shape(), parameter.isTrainable())));
+        module.namedBuffers().forEach((name, buffer) -> descriptions.add(SameParameters.describe(name, buffer)));
         SameParameters.require(group, descriptions);
+        ModuleTensors.broadcast(group, module.namedBuffers());
         return sharded;
     }
 

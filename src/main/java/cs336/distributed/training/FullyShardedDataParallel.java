@@ -78,10 +78,10 @@ import org.bytedeco.pytorch.Tensor;
  * like any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
  * together, their gradients may arrive after the backward pass of the last one; they are reduced then.
  *
- * <p><b>Initialization.</b> All ranks copy the parameters of rank 0, frozen ones included. {@link #construct} shards
- * the parameter of each {@link Linear} and {@link Embedding} as soon as it exists, so that these are never all in the
- * memory of one rank. The constructor of this class shards a module that exists. Tied weights are one parameter. A
- * parameter that is frozen during construction must stay frozen.
+ * <p><b>Initialization.</b> All ranks copy the parameters and buffers of rank 0, frozen ones included.
+ * {@link #construct} shards the parameter of each {@link Linear} and {@link Embedding} as soon as it exists, so that
+ * these are never all in the memory of one rank. The constructor of this class shards a module that exists. Tied
+ * weights are one parameter. A parameter that is frozen during construction must stay frozen.
  *
  * <p><b>Gradient accumulation.</b> Several backward passes may precede {@link #finishGradientSynchronization}; each
  * reduces its gradients. {@link #noSync} postpones the reduction, but keeps whole gradients in memory.
@@ -126,10 +126,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * Shards an existing module. All ranks call it with the same model. The parameters of the module become shards; the
      * caller closes the module.
      *
-     * @throws IllegalArgumentException if the ranks' parameters differ in number, names, shapes, dtypes or in which of
-     *     them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable; if sharded
-     *     parameters of a unit differ in dtype and there is no compute dtype; if a sharded module does not exist; or if
-     *     the number of replicas does not divide the number of ranks
+     * @throws IllegalArgumentException if the ranks' parameters or buffers differ in number, names, shapes, dtypes or
+     *     in which of them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable;
+     *     if sharded parameters of a unit differ in dtype and there is no compute dtype; if a sharded module does not
+     *     exist; or if the number of replicas does not divide the number of ranks
      */
     public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
         this(FsdpUnits.of(module, group, settings), settings);
@@ -264,14 +264,14 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Gathers the parameters of all ranks on rank 0 only, one after another. All ranks call it.
+     * Gathers the parameters of all ranks on rank 0 only, one after another, and adds that rank's persistent buffers:
+     * the {@linkplain NnModule#stateDict state dict} of the whole module. All ranks call it.
      *
-     * @return on rank 0 whole parameters by name, on the CPU in the caller's memory scope; on the other ranks an empty
-     *     map
+     * @return on rank 0 whole tensors by name, on the CPU in the caller's memory scope; on the other ranks an empty map
      */
-    public Map<String, Tensor> wholeParameters() {
-        requireOpen("wholeParameters()");
-        return new FsdpState(mesh, parameters).wholeParameters();
+    public Map<String, Tensor> wholeStateDict() {
+        requireOpen("wholeStateDict()");
+        return state().wholeStateDict();
     }
 
     /**
@@ -282,40 +282,56 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Map<String, Tensor> wholeState(Optimizer optimizer) {
         requireOpen("wholeState()");
-        return new FsdpState(mesh, parameters).wholeState(optimizer);
+        return state().wholeState(optimizer);
     }
 
     /**
-     * Copies the rows of this rank from whole parameters, converted to the device and dtype of each.
+     * Copies the rows of this rank from whole parameters, and the persistent buffers, converted to the device and dtype
+     * of each.
      *
-     * @param whole a tensor for each name of {@link #namedParameters}
-     * @throws IllegalArgumentException if a parameter is missing, a name is unknown, or a shape differs; then nothing
+     * @param whole a tensor for each name of the module's {@linkplain NnModule#stateDict state dict}
+     * @throws IllegalArgumentException if a tensor is missing, a name is unknown, or a shape differs; then nothing
      *     changes
      */
     public void load(Map<String, Tensor> whole) {
         requireOpen("load()");
+        Map<String, Tensor> buffers = ModuleTensors.persistentBuffers(module);
         for (String given : whole.keySet()) {
-            if (!parameters.containsKey(given)) {
+            if (!parameters.containsKey(given) && !buffers.containsKey(given)) {
                 throw new IllegalArgumentException("there is no parameter " + given);
             }
         }
-        parameters.forEach((name, parameter) -> {
-            Tensors.requireDefined("parameter " + name, whole.get(name));
-            long[] shape = Tensors.shape(whole.get(name));
-            if (!Arrays.equals(shape, parameter.shape())) {
-                throw new IllegalArgumentException("parameter " + name + " has the shape "
-                        + Arrays.toString(parameter.shape()) + ", not " + Arrays.toString(shape));
-            }
-        });
+        parameters.forEach((name, parameter) -> requireShape("parameter " + name, whole.get(name), parameter.shape()));
+        buffers.forEach((name, buffer) -> requireShape("buffer " + name, whole.get(name), Tensors.shape(buffer)));
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> parameter.load(whole.get(name)));
+            buffers.forEach((name, buffer) -> buffer.copy_(whole.get(name)));
         }
     }
 
+    private static void requireShape(String name, Tensor given, long[] shape) {
+        Tensors.requireDefined(name, given);
+        if (!Arrays.equals(Tensors.shape(given), shape)) {
+            throw new IllegalArgumentException(name + " has the shape " + Arrays.toString(shape) + ", not "
+                    + Arrays.toString(Tensors.shape(given)));
+        }
+    }
+
+    private FsdpState state() {
+        return new FsdpState(mesh, parameters, ModuleTensors.persistentBuffers(module));
+    }
+
+    /** Copies the buffers of rank 0 to all ranks, which all call it; not during a training step. */
+    public void broadcastBuffers() {
+        requireOpen("broadcastBuffers()");
+        ModuleTensors.broadcast(group, module.namedBuffers());
+    }
+
     /**
-     * Saves parameters and optimizer state of all ranks in one file, which a model and an optimizer without shards can
-     * load too ({@link Checkpoint#load(Path, Map, Optimizer)}). Rank 0 holds them in host memory. All ranks call it.
+     * Saves parameters, persistent buffers and optimizer state in one file, which a model and an optimizer without
+     * shards can load too ({@link Checkpoint#load(Path, Map, Optimizer)}). Rank 0 holds them in host memory. All ranks
+     * call it.
      *
      * @param optimizer an optimizer of {@link #namedParameters}
      * @param metadata texts to store in the file; the key {@code optimizer} is reserved
@@ -324,7 +340,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void save(Path file, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         requireOpen("save()");
-        new FsdpState(mesh, parameters).save(file, optimizer, metadata);
+        state().save(file, optimizer, metadata);
     }
 
     /**
@@ -340,7 +356,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void saveShards(Path folder, Optimizer optimizer, Map<String, String> metadata) throws IOException {
         requireOpen("saveShards()");
-        new FsdpState(mesh, parameters).saveShards(folder, optimizer, metadata);
+        state().saveShards(folder, optimizer, metadata);
     }
 
     /**
@@ -355,7 +371,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Map<String, String> load(Path source, Optimizer optimizer) throws IOException {
         requireOpen("load()");
-        return new FsdpState(mesh, parameters).load(source, optimizer);
+        return state().load(source, optimizer);
     }
 
     /** Discards all gradients, including those that {@link #noSync} has accumulated. */

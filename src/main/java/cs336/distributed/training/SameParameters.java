@@ -10,12 +10,12 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
-/** A check that all ranks have the same parameters, before parameters are exchanged. */
+/** A check that all ranks have the same parameters and buffers, before these are exchanged. */
 final class SameParameters {
     private SameParameters() {}
 
     /**
-     * Compares the parameters of all ranks. All ranks must call it.
+     * Compares the parameters and buffers of all ranks. All ranks must call it.
      *
      * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, dtypes or in which
      *     of them require a gradient; on this rank, if one is closed, sharded or not contiguous
@@ -28,7 +28,7 @@ final class SameParameters {
             if (!parameter.is_contiguous()) {
                 throw new IllegalArgumentException("parameter " + name + " must be contiguous");
             }
-            descriptions.add(describe(name, DType.of(parameter), Tensors.shape(parameter), parameter.requires_grad()));
+            descriptions.add(describe(name, parameter));
         });
         require(group, descriptions);
     }
@@ -45,6 +45,11 @@ final class SameParameters {
                     + " requires a gradient, but was frozen when its container was created; keep it frozen, or wrap a module"
                     + " in which it is trainable");
         }
+    }
+
+    /** Returns the description of a parameter or buffer. */
+    static String describe(String name, Tensor tensor) {
+        return describe(name, DType.of(tensor), Tensors.shape(tensor), tensor.requires_grad());
     }
 
     /** Returns the description of a parameter, as in {@code fc.weight fp32[4, 2] frozen}. */

@@ -65,6 +65,7 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         each("both toy models train as in a single process, five times in a row", this::toy);
         each("a Transformer trains as in a single process", this::transformer);
         each("all ranks start with the parameters of rank 0", this::begin);
+        each("all ranks start with the buffers of rank 0, and copy them again on request", this::buffers);
         each(
                 "a parameter that some ranks use gets their sum over all ranks; an unused one gets no gradient",
                 this::unused);
@@ -98,6 +99,19 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
 
     private static double difference(Tensor a, Tensor b) {
         return a.sub(b).abs().max().item_double();
+    }
+
+    private void buffers(Strategy strategy) {
+        try (var model = new RankChecks.WithBuffers(5 + group.rank(), device);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            model.require(5, 5, 5, "at first");
+            Tensor x = torch.full(new long[] {2, 3}, new Scalar(1 + group.rank()), device.options(FP64));
+            Backward.of(ddp.forward(x).sum()).run();
+            ddp.finishGradientSynchronization();
+            model.require(6 + group.rank(), 6, 5, "after a pass");
+            ddp.broadcastBuffers();
+            model.require(6, 6, 5, "copied again");
+        }
     }
 
     private void toy(Strategy strategy) {

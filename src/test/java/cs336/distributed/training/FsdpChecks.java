@@ -45,6 +45,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -123,6 +124,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("tied weights and gradients of all shards", this::gradients);
         each("a rank may have no data", this::noData);
         each("checkpoints of any number of ranks resume training", this::checkpoints);
+        each("buffers begin as on rank 0, and are saved and loaded", this::buffers);
         if (group.size() > 3) {
             return wrong; // the other checks take long and depend less on the number of ranks
         }
@@ -1178,6 +1180,50 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             fsdp.saveShards(folder, optimizer, metadata);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        }
+    }
+
+    private void buffers() throws IOException {
+        Path saved = Path.of(group.allGather(
+                        group.rank() == 0 ? Files.createTempDirectory("buffers").toString() : "")
+                .get(0));
+        Tensor x = torch.full(new long[] {2, 3}, new Scalar(1 + group.rank()), device.options(FP64));
+        try (var model = new RankChecks.WithBuffers(5 + group.rank(), device);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            model.require(5, 5, 5, "at first");
+            Backward.of(fsdp.forward(x).sum()).run();
+            fsdp.finishGradientSynchronization();
+            step(adam);
+            model.require(6 + group.rank(), 6, 5, "after a pass");
+            fsdp.save(saved.resolve("whole"), adam, Map.of());
+            fsdp.saveShards(saved.resolve("shards"), adam, Map.of());
+            Map<String, Tensor> whole = fsdp.wholeStateDict();
+            require(
+                    group.rank() > 0 || whole.keySet().equals(model.stateDict().keySet()),
+                    "state dict: " + whole.keySet());
+            fsdp.broadcastBuffers();
+            model.require(6, 6, 5, "copied again");
+        }
+        for (String source : List.of("whole", "shards")) {
+            var constructed = FullyShardedDataParallel.construct(
+                    () -> new RankChecks.WithBuffers(7 + group.rank(), device), group, STANDARD);
+            try (var model = (RankChecks.WithBuffers) constructed.module();
+                    var adam = new AdamW(constructed.namedParameters(), AdamWSettings.of(0.01))) {
+                model.require(7, 7, 7, "after construction");
+                constructed.load(saved.resolve(source), adam);
+                model.require(6, 6, 7, "loaded");
+                Map<String, Tensor> values = new HashMap<>(constructed.gatherParameters());
+                requireRejected(() -> constructed.load(values), "buffer mean must not be null");
+                values.put("mean", torch.ones(new long[] {3}));
+                values.put("passes", torch.ones(new long[] {2}));
+                requireRejected(() -> constructed.load(values), "buffer passes has the shape [], not [2]");
+                values.put("passes", torch.ones(new long[0]));
+                constructed.load(values);
+                model.require(1, 1, 7, "loaded from memory");
+            } finally {
+                constructed.close();
+            }
         }
     }
 

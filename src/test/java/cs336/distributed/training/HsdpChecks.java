@@ -395,7 +395,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             }
             assertEquals(
                     group.rank() == 0 ? alone.namedParameters().size() : 0,
-                    fsdp.wholeParameters().size());
+                    fsdp.wholeStateDict().size());
             group.barrier();
             try (var files = Files.list(shards)) {
                 assertEquals(
@@ -482,7 +482,7 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
             if (group.rank() < group.size() / 2) { // in the first replica
                 Thread.sleep(1000);
             }
-            fsdp.wholeParameters();
+            fsdp.wholeStateDict();
             double seconds = (System.nanoTime() - start) / 1e9;
             assertTrue(seconds > 0.9, "rank " + group.rank() + " waited for " + seconds + " s");
         }

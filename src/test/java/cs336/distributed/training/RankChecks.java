@@ -3,21 +3,28 @@ package cs336.distributed.training;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.DynamicTest.dynamicTest;
 
+import cs336.basics.Linear;
 import cs336.basics.ModelEdition;
 import cs336.basics.NnModule;
 import cs336.basics.TransformerConfig;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
+import cs336.torch.DType;
+import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.DynamicTest;
 
 /** Tests of checks that run on several ranks in one launch. */
@@ -115,6 +122,39 @@ final class RankChecks {
             return;
         }
         throw new AssertionError("no exception; expected: " + expected);
+    }
+
+    /** A layer that normalizes with a running mean and counts its passes; all values begin with a given number. */
+    static final class WithBuffers extends NnModule {
+        private final NnModule fc;
+        private final Tensor mean;
+        private final Tensor passes;
+
+        WithBuffers(double start, Device device) {
+            fc = child("fc", new Linear(3, 3, true, device, DType.FLOAT64));
+            mean = buffer("mean", torch.full(new long[] {3}, new Scalar(start), device.options(DType.FLOAT64)));
+            passes = buffer("passes", torch.full(new long[0], new Scalar(start), device.options(DType.INT64)));
+            buffer("table", torch.full(new long[] {2}, new Scalar(start), device.options(DType.FLOAT64)), false);
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            try (var noGrad = NoGrad.open()) {
+                mean.add_(x.detach().mean(0));
+                passes.add_(new Scalar(1));
+            }
+            return fc.forward(x.sub(mean));
+        }
+
+        /** Checks the values of the buffers. */
+        void require(double expectedMean, long expectedPasses, double expectedTable, String when) {
+            Map<String, Double> found = new HashMap<>();
+            namedBuffers().forEach((name, buffer) -> found.put(name, Tensors.toDoubles(buffer)[0]));
+            RankChecks.require(
+                    found.equals(
+                            Map.of("mean", expectedMean, "passes", (double) expectedPasses, "table", expectedTable)),
+                    "buffers " + when + ": " + found);
+        }
     }
 
     /** Returns a model whose steps take milliseconds. */
