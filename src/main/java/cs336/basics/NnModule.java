@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -43,6 +44,7 @@ public abstract class NnModule implements AutoCloseable {
     private static final ThreadLocal<BiConsumer<NnModule, Tensor>> LISTENER = new ThreadLocal<>();
 
     private static final Consumer<Tensor> NO_ACTION = output -> {};
+    private static final AtomicLong CHANGES = new AtomicLong();
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final Map<String, Tensor> buffers = new LinkedHashMap<>();
@@ -280,6 +282,7 @@ public abstract class NnModule implements AutoCloseable {
     protected final void removeChild(String name) {
         requireChild(name);
         children.remove(name);
+        CHANGES.incrementAndGet();
     }
 
     private void requireChild(String name) {
@@ -294,6 +297,7 @@ public abstract class NnModule implements AutoCloseable {
         }
         children.put(name, module);
         module.name = name;
+        CHANGES.incrementAndGet();
     }
 
     /** Sets this layer and all its descendants to training mode, in which for example {@link Dropout} is active. */
@@ -313,6 +317,15 @@ public abstract class NnModule implements AutoCloseable {
      */
     public final void train(boolean mode) {
         layers().forEach(layer -> layer.training = mode);
+        CHANGES.incrementAndGet();
+    }
+
+    /**
+     * Returns a number that differs from an earlier one if since then a child was added to, replaced in or removed from
+     * any module of this process, or a training mode was set.
+     */
+    public static long changes() {
+        return CHANGES.get();
     }
 
     /** Returns whether this layer is in training mode, as after its construction. */

@@ -58,12 +58,12 @@ public final class Compiled implements AutoCloseable {
      * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
-     * @param layer null for a function without a layer
+     * @param layerState the {@linkplain ModuleState state} of the layer that the function calls
      */
     private record Guard(
             List<InputGuard> inputs,
             List<Boolean> trainable,
-            ModuleState layer,
+            int layerState,
             boolean gradMode,
             String autocast,
             boolean tf32) {
@@ -82,6 +82,7 @@ public final class Compiled implements AutoCloseable {
     private final TensorFunction function;
     private final List<Tensor> parameters;
     private final NnModule layer; // null for a function without a layer
+    private final ModuleState layerState;
     private final boolean keepsAttention;
     private final boolean graphed;
     private final boolean fallsBack;
@@ -97,6 +98,7 @@ public final class Compiled implements AutoCloseable {
             boolean fallsBack) {
         this.function = function;
         this.layer = layer;
+        layerState = new ModuleState(layer);
         this.parameters = List.copyOf(parameters);
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
@@ -271,12 +273,7 @@ public final class Compiled implements AutoCloseable {
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
         return new Guard(
-                guards,
-                trainable,
-                layer == null ? null : ModuleState.of(layer),
-                GradMode.is_enabled(),
-                Autocast.state(),
-                Torch.allowsTf32());
+                guards, trainable, layerState.number(), GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
     }
 
     private static long bytesBefore(Tensor tensor) {

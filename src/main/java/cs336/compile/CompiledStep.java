@@ -78,6 +78,7 @@ public final class CompiledStep implements AutoCloseable {
     static final int WARMUP = 2;
 
     private final NnModule module;
+    private final ModuleState moduleState;
     private final BinaryOperator<Tensor> lossFunction; // of outputs and targets
     private final TransformerLM languageModel; // null if the step has a loss function of the caller
     final DistributedDataParallel ddp; // null on a single rank
@@ -99,8 +100,11 @@ public final class CompiledStep implements AutoCloseable {
     boolean keepsAttention;
     private boolean closed;
 
-    /** The properties that a recording depends on: the layout of a batch, the module, and the trainable parameters. */
-    private record RecordingKey(Layout inputs, Layout targets, ModuleState module, List<Boolean> trainable) {}
+    /**
+     * The properties that a recording depends on: the layout of a batch, the {@linkplain ModuleState state} of the
+     * module, and which parameters require a gradient.
+     */
+    private record RecordingKey(Layout inputs, Layout targets, int moduleState, List<Boolean> trainable) {}
 
     private CompiledStep(
             NnModule module,
@@ -117,6 +121,7 @@ public final class CompiledStep implements AutoCloseable {
         module.namedParameters()
                 .forEach((name, parameter) -> ShardedParameters.requireUnsharded("parameter " + name, parameter));
         this.module = module;
+        moduleState = new ModuleState(module);
         this.lossFunction = lossFunction;
         this.languageModel = languageModel;
         this.ddp = ddp;
@@ -380,7 +385,7 @@ public final class CompiledStep implements AutoCloseable {
         var key = new RecordingKey(
                 Layout.contiguous(DType.of(inputs), Tensors.shape(inputs)),
                 Layout.contiguous(DType.of(targets), Tensors.shape(targets)),
-                ModuleState.of(module),
+                moduleState.number(),
                 parameters.stream().map(Tensor::requires_grad).toList());
         if (languageModel != null && !key.inputs.equals(key.targets)) {
             throw new IllegalArgumentException("targets must have the shape of inputs, "
