@@ -92,11 +92,26 @@ final class TensorSummary {
 
     private static void appendRange(Tensor tensor, StringBuilder text) {
         if (tensor.numel() > 1) {
-            text.append("\nmin ").append(number(tensor.min())).append("  max ").append(number(tensor.max()));
+            Tensor distinct = withoutCopies(tensor);
+            text.append("\nmin ")
+                    .append(number(distinct.min()))
+                    .append("  max ")
+                    .append(number(distinct.max()));
             if (tensor.is_floating_point()) {
-                text.append("  mean ").append(number(tensor.mean()));
+                text.append("  mean ").append(number(distinct.mean()));
             }
         }
+    }
+
+    /** Returns the tensor before it was expanded: with the same range and mean, but possibly far fewer elements. */
+    private static Tensor withoutCopies(Tensor tensor) {
+        Tensor distinct = tensor;
+        for (int d = 0; d < tensor.dim(); d++) {
+            if (tensor.stride(d) == 0) {
+                distinct = distinct.narrow(d, 0, 1);
+            }
+        }
+        return distinct;
     }
 
     private static void appendValues(Tensor tensor, boolean unsigned, StringBuilder text) {

@@ -31,6 +31,7 @@ import javax.imageio.ImageIO;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.knowm.xchart.XYChart;
@@ -332,6 +333,19 @@ class RenderersTest {
                     text(matrix).substring(text(matrix).indexOf("[[")));
             assertTrue(text(batch).contains("\nvalues at [0, …] \n[[[0.000, 1.000, 2.000, 3.000"), text(batch));
             assertTrue(text(batch).endsWith("88.00, 89.00]]]"), text(batch));
+        }
+    }
+
+    @Test
+    @Timeout(60) // reading each of the elements takes minutes
+    void anExpandedTensorIsReadOnce() {
+        try (Tensor column = Tensors.of(new float[] {1, 4}, 2, 1);
+                Tensor expanded = column.expand(2, 200_000_000_000L)) {
+            assertEquals(
+                    "Tensor fp32 [2, 200000000000] on cpu\nmin 1.000  max 4.000  mean 2.500\nvalues \n"
+                            + "[[1.000, 1.000, 1.000, …, 1.000, 1.000, 1.000],\n"
+                            + " [4.000, 4.000, 4.000, …, 4.000, 4.000, 4.000]]",
+                    text(expanded));
         }
     }
 
