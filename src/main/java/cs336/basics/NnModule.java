@@ -170,6 +170,7 @@ public abstract class NnModule implements AutoCloseable {
         requireNewTensor(name);
         value.set_requires_grad(true);
         parameters.put(name, MemoryScope.keep(value));
+        CHANGES.incrementAndGet();
         BiConsumer<NnModule, Tensor> listener = LISTENER.get();
         if (listener != null) {
             listener.accept(this, value);
@@ -202,6 +203,7 @@ public abstract class NnModule implements AutoCloseable {
     protected final Tensor share(String name, Tensor parameter) {
         requireNewTensor(name);
         parameters.put(name, parameter);
+        CHANGES.incrementAndGet();
         return parameter;
     }
 
@@ -321,8 +323,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Returns a number that differs from an earlier one if since then a child was added to, replaced in or removed from
-     * any module of this process, or a training mode was set.
+     * Returns a number that differs from an earlier one if since then any module of this process got a parameter, got,
+     * replaced or lost a child, was set to a training mode, or was closed.
      */
     public static long changes() {
         return CHANGES.get();
@@ -495,5 +497,6 @@ public abstract class NnModule implements AutoCloseable {
             layer.closed = true;
             layer.free();
         });
+        CHANGES.incrementAndGet();
     }
 }

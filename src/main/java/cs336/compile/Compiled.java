@@ -36,13 +36,14 @@ import org.bytedeco.pytorch.Tensor;
  * }</pre>
  *
  * <p>A call records again, as {@code torch.compile} recompiles, if the inputs have other dtypes, shapes, strides or
- * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast, TF32 or the training mode
- * of its layer has changed. The function must not depend on anything else that changes: it is a function of its inputs
- * and of tensors whose elements may change, such as parameters. An input must not share memory with such a tensor,
- * unless it is one of the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole training
- * steps. Kernels of the package {@code cs336.kernels.gemm} compute some matrix multiplications instead of cuBLAS; for
- * the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}. {@link cs336.kernels.runtime.TileSearch}
- * searches for the fastest tile of each generated kernel. All methods must be called on the same thread.
+ * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast, TF32, or the training mode
+ * or a child of its layer has changed. The function must not depend on anything else that changes: it is a function of
+ * its inputs and of tensors whose elements may change, such as parameters. An input must not share memory with such a
+ * tensor, unless it is one of the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole
+ * training steps. Kernels of the package {@code cs336.kernels.gemm} compute some matrix multiplications instead of
+ * cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
+ * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
+ * called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**
@@ -58,7 +59,7 @@ public final class Compiled implements AutoCloseable {
      * The properties of a call that a recording depends on.
      *
      * @param trainable whether a gradient flows to each input, then to each parameter
-     * @param layerState the {@linkplain ModuleState state} of the layer that the function calls
+     * @param layerState the number of the layer's {@link ModuleState}; 0 for a function without a layer
      */
     private record Guard(
             List<InputGuard> inputs,
@@ -80,9 +81,9 @@ public final class Compiled implements AutoCloseable {
     private record Recording(TensorFunction run, boolean isCompiled, Supplier<String> explain, Runnable close) {}
 
     private final TensorFunction function;
-    private final List<Tensor> parameters;
+    private final List<Tensor> parameters; // of a function without a layer
     private final NnModule layer; // null for a function without a layer
-    private final ModuleState layerState;
+    private final ModuleState layerState; // likewise
     private final boolean keepsAttention;
     private final boolean graphed;
     private final boolean fallsBack;
@@ -98,7 +99,7 @@ public final class Compiled implements AutoCloseable {
             boolean fallsBack) {
         this.function = function;
         this.layer = layer;
-        layerState = new ModuleState(layer);
+        layerState = layer == null ? null : new ModuleState(layer);
         this.parameters = List.copyOf(parameters);
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
@@ -128,9 +129,7 @@ public final class Compiled implements AutoCloseable {
 
     private static Compiled of(TensorFunction function, List<Tensor> parameters, NnModule layer) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        Map<Long, Tensor> distinct = new LinkedHashMap<>(); // a tied parameter has one gradient
-        parameters.forEach(p -> distinct.putIfAbsent(p.unsafeGetTensorImpl().address(), p));
-        return new Compiled(function, List.copyOf(distinct.values()), layer, false, false, false);
+        return new Compiled(function, parameters, layer, false, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -140,12 +139,12 @@ public final class Compiled implements AutoCloseable {
 
     /**
      * Returns the compiled form of a function that calls a layer, for example one with several inputs:
-     * {@code Compiled.of(in -> new Tensor[] {decoder.forward(in[0], in[1])}, decoder)}. Gradients flow to its
-     * parameters.
+     * {@code Compiled.of(in -> new Tensor[] {decoder.forward(in[0], in[1])}, decoder)}. Gradients flow to the
+     * parameters that it has at the time of a call.
      */
     public static Compiled of(TensorFunction function, NnModule layer) {
         Objects.requireNonNull(layer, "layer must not be null");
-        return of(function, layer.parameters(), layer);
+        return of(function, List.of(), layer);
     }
 
     /**
@@ -192,25 +191,26 @@ public final class Compiled implements AutoCloseable {
      * @throws IllegalArgumentException if there is no input, or one is null, undefined, not dense or of a dtype that
      *     {@link DType} does not have; also with {@link #orPlain}
      * @throws IllegalStateException if an output has a gradient for a tensor that is neither an input nor a parameter,
-     *     or this or a parameter is closed
+     *     or this, the layer or a parameter is closed
      */
     public Tensor[] apply(Tensor... inputs) {
         if (closed) {
             throw new IllegalStateException("this compiled function is closed");
         }
-        if (parameters.stream().anyMatch(parameter -> parameter.isNull())) {
+        List<Tensor> read = layer == null ? parameters : layerState.parameters();
+        if (read.stream().anyMatch(parameter -> parameter.isNull())) {
             throw new IllegalStateException("a parameter of this compiled function is closed");
         }
         requireUsable(inputs);
         if (OperatorInterceptor.isActive()) {
             return function.apply(inputs);
         }
-        Guard guard = guard(inputs);
+        Guard guard = guard(read, inputs);
         try (var scope = MemoryScope.open()) {
             var ofRecording = new AtomicReference<Tensor[]>();
             Recording recording = recordings.get(guard);
             if (recording == null) {
-                recording = record(guard, ofRecording, inputs);
+                recording = record(guard, read, ofRecording, inputs);
                 recordings.put(guard, recording);
             }
             Tensor[] outputs = ofRecording.get();
@@ -226,10 +226,10 @@ public final class Compiled implements AutoCloseable {
     }
 
     /** Records the function; {@code results} receives its outputs unless another run has to compute them. */
-    private Recording record(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
+    private Recording record(Guard guard, List<Tensor> read, AtomicReference<Tensor[]> results, Tensor... inputs) {
         try {
             return guard.trainable().contains(true)
-                    ? recordWithGradients(guard, results, inputs)
+                    ? recordWithGradients(guard, distinct(read), results, inputs)
                     : recordWithoutGradients(guard, results, inputs);
         } catch (UnrecordableException e) {
             if (!fallsBack) {
@@ -247,33 +247,42 @@ public final class Compiled implements AutoCloseable {
         return new Recording(isGraph ? program::runGraph : program::run, true, program::explain, program::close);
     }
 
-    private Recording recordWithGradients(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
+    private Recording recordWithGradients(
+            Guard guard, List<Tensor> read, AtomicReference<Tensor[]> results, Tensor... inputs) {
         var attempt = DifferentiableProgram.record(
-                function, guard.device(), keepsAttention, parameters.size(), results, withParameters(inputs));
+                function, guard.device(), keepsAttention, read.size(), results, concatenated(inputs, read));
         DifferentiableProgram program = attempt.program();
         return program == null
                 ? plain(attempt.reason())
-                : new Recording(in -> program.call(withParameters(in)), true, program::explain, program::close);
+                : new Recording(in -> program.call(concatenated(in, read)), true, program::explain, program::close);
     }
 
-    private Tensor[] withParameters(Tensor... inputs) {
-        return Stream.concat(Arrays.stream(inputs), parameters.stream()).toArray(Tensor[]::new);
+    /** Returns each parameter once: a tied one has one gradient. */
+    private static List<Tensor> distinct(List<Tensor> parameters) {
+        Map<Long, Tensor> distinct = new LinkedHashMap<>();
+        parameters.forEach(p -> distinct.putIfAbsent(p.unsafeGetTensorImpl().address(), p));
+        return List.copyOf(distinct.values());
     }
 
-    private Guard guard(Tensor... inputs) {
+    private static Tensor[] concatenated(Tensor[] inputs, List<Tensor> read) {
+        return Stream.concat(Arrays.stream(inputs), read.stream()).toArray(Tensor[]::new);
+    }
+
+    /** @param read the parameters that the function reads */
+    private Guard guard(List<Tensor> read, Tensor... inputs) {
         List<InputGuard> guards = new ArrayList<>();
         for (Tensor input : inputs) {
             int first = indexOfAlias(input, List.of(inputs));
             long distance = bytesBefore(input) - bytesBefore(inputs[first]);
             Device device = Device.of(input);
             Layout layout = Layout.of(input).withOffset(distance);
-            guards.add(new InputGuard(layout, input.is_neg(), device, first, indexOfAlias(input, parameters)));
+            guards.add(new InputGuard(layout, input.is_neg(), device, first, indexOfAlias(input, read)));
         }
-        List<Boolean> trainable = Arrays.stream(withParameters(inputs))
+        List<Boolean> trainable = Arrays.stream(concatenated(inputs, read))
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
-        return new Guard(
-                guards, trainable, layerState.number(), GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
+        int state = layer == null ? 0 : layerState.number();
+        return new Guard(guards, trainable, state, GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
     }
 
     private static long bytesBefore(Tensor tensor) {

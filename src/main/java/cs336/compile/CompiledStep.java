@@ -101,8 +101,8 @@ public final class CompiledStep implements AutoCloseable {
     private boolean closed;
 
     /**
-     * The properties that a recording depends on: the layout of a batch, the {@linkplain ModuleState state} of the
-     * module, and which parameters require a gradient.
+     * The properties that a recording depends on: the layout of a batch, the number of the module's
+     * {@link ModuleState}, and which parameters require a gradient.
      */
     private record RecordingKey(Layout inputs, Layout targets, int moduleState, List<Boolean> trainable) {}
 
@@ -341,8 +341,9 @@ public final class CompiledStep implements AutoCloseable {
      *     next step with this input shape overwrites it.
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above, an id on the CPU is
      *     outside of the vocabulary, or the loss function does not return a 0-dimensional tensor
-     * @throws IllegalStateException if the step or the module is closed, or it cannot be recorded; or if other
-     *     parameters require a gradient than in the {@linkplain #accumulate accumulated} batches; the message says why
+     * @throws IllegalStateException if the step or a layer of the module is closed, or it cannot be recorded; or if
+     *     other parameters require a gradient than in the {@linkplain #accumulate accumulated} batches; the message
+     *     says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
         ShapeGraph ofShape = prepare(inputs, targets);
@@ -361,8 +362,9 @@ public final class CompiledStep implements AutoCloseable {
      * @param targets as in {@link #run}
      * @return the loss of this batch, as in {@link #run}
      * @throws IllegalArgumentException as in {@link #run}
-     * @throws IllegalStateException if the step or the module is closed, if it cannot be recorded, if collectives are
-     *     in its graph, or if other parameters require a gradient than in the batches accumulated before
+     * @throws IllegalStateException if the step or a layer of the module is closed, if it cannot be recorded, if
+     *     collectives are in its graph, or if other parameters require a gradient than in the batches accumulated
+     *     before
      */
     public Tensor accumulate(Tensor inputs, Tensor targets) {
         if (collectivesInGraph) {
@@ -379,13 +381,13 @@ public final class CompiledStep implements AutoCloseable {
         if (closed) {
             throw new IllegalStateException("the step is closed");
         }
-        module.requireOpen(); // a recording would train tensors that the optimizer still holds
+        int state = moduleState.number();
         requireUsable("inputs", inputs);
         requireUsable("targets", targets);
         var key = new RecordingKey(
                 Layout.contiguous(DType.of(inputs), Tensors.shape(inputs)),
                 Layout.contiguous(DType.of(targets), Tensors.shape(targets)),
-                moduleState.number(),
+                state,
                 parameters.stream().map(Tensor::requires_grad).toList());
         if (languageModel != null && !key.inputs.equals(key.targets)) {
             throw new IllegalArgumentException("targets must have the shape of inputs, "

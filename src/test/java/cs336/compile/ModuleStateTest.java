@@ -72,8 +72,8 @@ class ModuleStateTest {
             return last.forward(dropout.forward(norm.forward(first.forward(x)).relu()));
         }
 
-        void doubleLast() {
-            last = replaceChild("last", new Doubled(last));
+        void replaceLast(NnModule module) {
+            last = replaceChild("last", module);
         }
     }
 
@@ -196,8 +196,32 @@ class ModuleStateTest {
             Tensor plain = module.forward(x);
             assertArrayEquals(Tensors.toDoubles(plain), Tensors.toDoubles(compiled.apply(x)[0]));
             assertTrue(torch.ne(training, plain).any().item_bool());
-            module.doubleLast();
+            module.replaceLast(new Doubled(module.last));
             assertArrayEquals(Tensors.toDoubles(plain.mul(new Scalar(2))), Tensors.toDoubles(compiled.apply(x)[0]));
+            assertEquals(3, compiled.recordings());
+        }
+    }
+
+    @Test
+    void gradientsFlowToParametersThatACompiledLayerGetsLater() {
+        try (var scope = MemoryScope.open();
+                var module = new Classifier();
+                var compiled = Compiled.of(module)) {
+            module.eval();
+            module.parameters().forEach(parameter -> parameter.set_requires_grad(false));
+            Tensor x = torch.randn(8, 4);
+            compiled.apply(x);
+            var adapter = new Linear(4, 6, CPU, DType.FLOAT32);
+            module.first.adapt(adapter);
+            Tensor weight = adapter.parameters().get(0);
+            Tensor expected = Backward.of(module.forward(x).sum()).gradients(weight)[0];
+            Tensor gradient = Backward.of(compiled.apply(x)[0].sum()).gradients(weight)[0];
+            assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(gradient), 1e-5);
+            module.last.close();
+            var e = assertThrows(IllegalStateException.class, () -> compiled.apply(x));
+            assertEquals("last is closed", e.getMessage());
+            module.replaceLast(new Linear(6, 3, CPU, DType.FLOAT32));
+            assertArrayEquals(Tensors.toDoubles(module.forward(x)), Tensors.toDoubles(compiled.apply(x)[0]), 1e-6);
             assertEquals(3, compiled.recordings());
         }
     }
@@ -300,6 +324,9 @@ class ModuleStateTest {
             Tensor inputs = torch.randn(8, 4);
             Tensor targets = torch.randn(8, 3);
             step.run(inputs, targets);
+            module.dropout.close();
+            var ofLayer = assertThrows(IllegalStateException.class, () -> step.run(inputs, targets));
+            assertEquals("dropout is closed", ofLayer.getMessage());
             module.close();
             var ofModule = assertThrows(IllegalStateException.class, () -> step.run(inputs, targets));
             assertEquals("Classifier is closed", ofModule.getMessage());
