@@ -55,7 +55,9 @@ abstract class FeedForward extends NnModule {
         return down().forward(inner(x));
     }
 
-    /** Returns zeros with the shape and autograd graph of the output; see {@link Linear#unread}. */
+    /**
+     * Returns a tensor with the shape and autograd graph of the output, but not its values; see {@link Linear#unread}.
+     */
     final Tensor unread(Tensor x) {
         return run(() -> down().unread(inner(x)));
     }

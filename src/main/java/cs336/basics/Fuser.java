@@ -35,9 +35,9 @@ public interface Fuser {
     }
 
     /**
-     * Returns zeros with the shapes and the autograd graph of {@link #linear}, without the matrix multiplications: the
-     * backward pass of a recomputed function does not read the outputs of its last layers. By default the layers have
-     * separate graphs.
+     * Returns tensors with the shapes and the autograd graph of {@link #linear}, but not its values, without the matrix
+     * multiplications with the layers' weights: the backward pass of a recomputed function does not read the outputs of
+     * its last layers. By default the layers have separate graphs.
      *
      * @param x […, in]
      */

@@ -60,18 +60,23 @@ public final class Linear extends NnModule {
 
     /**
      * Adds the output of another layer to that of this one, for example of a low-rank adapter (LoRA). It becomes the
-     * child {@code adapter}, so its parameters exist before optimizers and other users of the parameters are created.
+     * child {@code adapter}. Optimizers and other users of the parameters must be created afterwards.
      *
-     * @param adapter […, in] → […, out]; null removes the present one without closing it
-     * @throws IllegalArgumentException if the layer already has an adapter, or has none to remove
+     * @param adapter […, in] → […, out]; its output is cast to the dtype of that of this layer
+     * @throws IllegalArgumentException if the layer already has an adapter, or the adapter contains this layer
      */
     public void adapt(NnModule adapter) {
-        if (adapter == null) {
-            removeChild(ADAPTER);
-        } else {
-            child(ADAPTER, adapter);
-        }
-        this.adapter = adapter;
+        this.adapter = child(ADAPTER, adapter);
+    }
+
+    /**
+     * Removes the adapter without closing it.
+     *
+     * @throws IllegalArgumentException if the layer has none
+     */
+    public void removeAdapter() {
+        removeChild(ADAPTER);
+        adapter = null;
     }
 
     private Tensor adapted(Tensor x, Tensor y) {
@@ -83,7 +88,7 @@ public final class Linear extends NnModule {
             throw new IllegalStateException("the adapter must return the shape " + Arrays.toString(Tensors.shape(y))
                     + ", not " + Arrays.toString(Tensors.shape(added)));
         }
-        return y.add(added);
+        return y.add(added.to(y.scalar_type()));
     }
 
     /**
@@ -115,7 +120,7 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Returns zeros with the shapes and the autograd graph of {@link #jointly}, without the matrix multiplication; see
+     * Returns tensors with the shapes and the autograd graph of {@link #jointly}, but not its values; see
      * {@link Fuser#unreadLinear}.
      *
      * @param x […, in]
@@ -157,6 +162,7 @@ public final class Linear extends NnModule {
     }
 
     private void requireWidth(Tensor x) {
+        requireOpen();
         Tensors.requireDefined("weight", weight); // the layer that owns a shared one may be closed
         Normalization.requireWidth(x, weight.size(1));
     }
@@ -174,7 +180,7 @@ public final class Linear extends NnModule {
         return Arrays.stream(layers).map(layer -> layer.forward(x)).toArray(Tensor[]::new);
     }
 
-    /** Returns zeros with the shapes and the autograd graph of {@link #separately}. */
+    /** Returns tensors with the shapes and the autograd graph of {@link #separately}, but not its values. */
     static Tensor[] separatelyUnread(Tensor x, Linear... layers) {
         Objects.requireNonNull(layers, "layers must not be null");
         return Arrays.stream(layers).map(layer -> layer.unread(x)).toArray(Tensor[]::new);

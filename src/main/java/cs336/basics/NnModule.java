@@ -162,11 +162,7 @@ public abstract class NnModule implements AutoCloseable {
      *     it would never get a gradient
      */
     protected final Tensor parameter(String name, Tensor value) {
-        Tensors.requireDefined("parameter " + name, value);
-        if (!value.is_leaf()) {
-            throw new IllegalArgumentException("parameter " + name
-                    + " must not be computed from tensors that require a gradient, unless grad mode is off; detach it");
-        }
+        requireLeaf(name, value);
         requireNewTensor(name);
         value.set_requires_grad(true);
         parameters.put(name, MemoryScope.keep(value));
@@ -176,6 +172,14 @@ public abstract class NnModule implements AutoCloseable {
             listener.accept(this, value);
         }
         return value;
+    }
+
+    private static void requireLeaf(String name, Tensor parameter) {
+        Tensors.requireDefined("parameter " + name, parameter);
+        if (!parameter.is_leaf()) {
+            throw new IllegalArgumentException("parameter " + name
+                    + " must not be computed from tensors that require a gradient, unless grad mode is off; detach it");
+        }
     }
 
     /**
@@ -198,9 +202,10 @@ public abstract class NnModule implements AutoCloseable {
     /**
      * Registers a parameter that another layer owns, as a tied output head does.
      *
-     * @throws IllegalArgumentException if the layer has a parameter of this name
+     * @throws IllegalArgumentException if the layer has a parameter of this name, or the tensor has an autograd graph
      */
     protected final Tensor share(String name, Tensor parameter) {
+        requireLeaf(name, parameter);
         requireNewTensor(name);
         parameters.put(name, parameter);
         CHANGES.incrementAndGet();

@@ -91,6 +91,7 @@ class LayerInputsTest extends ScopedTest {
         assertEquals("sharedWeight must not be null", message(() -> new Linear(null)));
         assertEquals("sharedWeight must have the shape [out, in], not [3]", message(() -> new Linear(torch.ones(3))));
         var table = new Embedding(5, 2, 1, CPU, FP32);
+        assertTrue(message(() -> new Linear(table.weight().neg())).startsWith("parameter weight must not be computed"));
         var tied = new Linear(table.weight());
         Tensor x = torch.ones(1, 2);
         assertTrue(torch.equal(table.weight().sum(1), tied.forward(x).view(5)));
@@ -98,6 +99,12 @@ class LayerInputsTest extends ScopedTest {
         String closed = "weight is closed; its memory scope has ended";
         assertEquals(closed, message(() -> tied.forward(x)));
         assertEquals(closed, message(() -> Linear.jointly(x, tied, tied)));
+        tied.close();
+        for (Executable use :
+                List.<Executable>of(() -> tied.forward(x), () -> tied.unread(x), () -> Linear.jointly(x, tied, tied))) {
+            var e = assertThrows(IllegalStateException.class, use);
+            assertEquals("Linear is closed", e.getMessage());
+        }
     }
 
     @Test

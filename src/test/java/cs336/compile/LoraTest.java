@@ -73,13 +73,40 @@ class LoraTest extends ScopedTest {
             assertArrayEquals(Tensors.toDoubles(gradients[i]), Tensors.toDoubles(ofUnread[i]), 1e-12);
         }
         assertThrows(IllegalArgumentException.class, () -> layer.adapt(new Lora(6, 2, 5, DType.FLOAT64)));
-        layer.adapt(null);
+        layer.removeAdapter();
         assertArrayEquals(Tensors.toDoubles(plain), Tensors.toDoubles(layer.forward(x)));
         assertEquals(2, layer.parameters().size());
-        assertThrows(IllegalArgumentException.class, () -> layer.adapt(null));
+        assertThrows(IllegalArgumentException.class, layer::removeAdapter);
         layer.adapt(new Lora(6, 2, 1, DType.FLOAT64));
         var e = assertThrows(IllegalStateException.class, () -> layer.forward(x));
         assertEquals("the adapter must return the shape [2, 3, 5], not [2, 3, 1]", e.getMessage());
+    }
+
+    @Test
+    void theOutputHasTheDtypeOfTheLayer() {
+        try (var layer = new Linear(6, 5, CPU, DType.BFLOAT16)) {
+            var lora = new Lora(6, 2, 5, DType.FLOAT32);
+            layer.adapt(new Wide(lora));
+            Tensor x = torch.randn(3, 6).to(torch.ScalarType.BFloat16);
+            Tensor y = layer.forward(x);
+            assertEquals(DType.BFLOAT16, DType.of(y));
+            Backward.of(y.sum()).run();
+            assertEquals(DType.FLOAT32, DType.of(lora.parameters().get(0).grad()));
+        }
+    }
+
+    /** An fp32 layer with an input of any dtype. */
+    private static final class Wide extends NnModule {
+        private final NnModule inner;
+
+        Wide(NnModule inner) {
+            this.inner = child("inner", inner);
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return inner.forward(x.to(torch.ScalarType.Float));
+        }
     }
 
     /** Trains adapters of all linear layers, and returns their parameters. The others are frozen. */
