@@ -58,7 +58,7 @@ final class FsdpState {
         try (var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> gather(name, parameter, parameter.master(), whole));
             if (group.rank() == 0) {
-                buffers.forEach((name, buffer) -> whole.put(name, buffer.cpu().clone()));
+                buffers.forEach((name, buffer) -> whole.put(name, copyOnCpu(buffer, buffer)));
             }
         }
         return whole;
@@ -100,10 +100,15 @@ final class FsdpState {
             boolean rows = parameter.isSharded() && isShaped(parameter, local);
             Tensor all = rows ? parameter.gather(mesh.shards(), local.detach()) : local.detach();
             if (group.rank() == 0) {
-                Tensor onCpu = all.to(Device.cpu().toTorch(), DType.of(all).scalarType());
-                whole.put(key, scope.escape(onCpu.is_same(local) ? onCpu.clone() : onCpu));
+                whole.put(key, scope.escape(copyOnCpu(all, local)));
             }
         }
+    }
+
+    /** Returns the tensor on the CPU, in memory that it does not share with a tensor that training changes. */
+    private static Tensor copyOnCpu(Tensor tensor, Tensor changing) {
+        Tensor onCpu = tensor.to(Device.cpu().toTorch(), DType.of(tensor).scalarType());
+        return onCpu.is_alias_of(changing) ? onCpu.clone() : onCpu;
     }
 
     /** Returns whether a state tensor has the shape of the shard; a step count may have that of a small shard. */

@@ -26,6 +26,7 @@ import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
@@ -295,10 +296,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void load(Map<String, Tensor> whole) {
         requireOpen("load()");
+        Objects.requireNonNull(whole, "whole must not be null");
         Map<String, Tensor> buffers = ModuleTensors.persistentBuffers(module);
         for (String given : whole.keySet()) {
             if (!parameters.containsKey(given) && !buffers.containsKey(given)) {
-                throw new IllegalArgumentException("there is no parameter " + given);
+                throw new IllegalArgumentException("there is no parameter or persistent buffer " + given);
             }
         }
         parameters.forEach((name, parameter) -> requireShape("parameter " + name, whole.get(name), parameter.shape()));

@@ -125,6 +125,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("a rank may have no data", this::noData);
         each("checkpoints of any number of ranks resume training", this::checkpoints);
         each("buffers begin as on rank 0, and are saved and loaded", this::buffers);
+        each("a whole state dict keeps its values when training continues", this::wholeStateIsACopy);
         if (group.size() > 3) {
             return wrong; // the other checks take long and depend less on the number of ranks
         }
@@ -1221,9 +1222,33 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 values.put("passes", torch.ones(new long[0]));
                 constructed.load(values);
                 model.require(1, 1, 7, "loaded from memory");
+                values.put("table", torch.ones(new long[] {2}));
+                requireRejected(() -> constructed.load(values), "there is no parameter or persistent buffer table");
             } finally {
                 constructed.close();
             }
+        }
+    }
+
+    private void wholeStateIsACopy() {
+        Tensor ids = torch.zeros(new long[] {2}, device.options(DType.INT64));
+        try (var model = course(seed, 7, 2, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            Map<String, Tensor> whole = new HashMap<>();
+            Map<String, double[]> values = new HashMap<>();
+            for (int i = 0; i < 2; i++) {
+                Backward.of(fsdp.forward(ids).square().sum()).run();
+                fsdp.finishGradientSynchronization();
+                step(adam);
+                if (i == 0) {
+                    whole.putAll(fsdp.wholeStateDict());
+                    fsdp.wholeState(adam).forEach((key, tensor) -> whole.put("optimizer." + key, tensor));
+                    whole.forEach((name, tensor) -> values.put(name, Tensors.toDoubles(tensor)));
+                }
+            }
+            values.forEach((name, before) ->
+                    require(Arrays.equals(before, Tensors.toDoubles(whole.get(name))), name + " has changed"));
         }
     }
 
@@ -1283,7 +1308,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 requireRejected(fsdp::noSync, "noSync() was called inside noSync()");
             }
             requireRejected(() -> fsdp.load(Map.of()), "parameter embedding.weight");
-            requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter x");
+            requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter or persistent buffer x");
             Tensor y = fsdp.forward(ids());
             Map<String, Tensor> own = model.namedParameters();
             for (Runnable call : List.<Runnable>of(
