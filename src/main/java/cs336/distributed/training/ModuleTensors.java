@@ -30,7 +30,7 @@ final class ModuleTensors {
         return buffers;
     }
 
-    /** Copies contiguous tensors of rank 0 to all ranks, which all call it. */
+    /** Copies contiguous tensors of rank 0 to all ranks. All ranks call it. */
     static void broadcast(ProcessGroup group, Map<String, Tensor> tensors) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

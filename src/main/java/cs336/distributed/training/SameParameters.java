@@ -17,19 +17,12 @@ final class SameParameters {
     /**
      * Compares the parameters and buffers of all ranks. All ranks must call it.
      *
-     * @throws IllegalArgumentException on every rank, if parameters differ in number, names, shapes, dtypes or in which
-     *     of them require a gradient; on this rank, if one is closed, sharded or not contiguous
+     * @throws IllegalArgumentException on every rank, if they differ in number, names, shapes, dtypes or in which of
+     *     them require a gradient; on this rank, if one is closed, sharded or not contiguous
      */
     static void require(ProcessGroup group, Map<String, Tensor> named) {
         var descriptions = new ArrayList<String>();
-        named.forEach((name, parameter) -> {
-            Tensors.requireDefined("parameter " + name, parameter);
-            ShardedParameters.requireUnsharded("parameter " + name, parameter);
-            if (!parameter.is_contiguous()) {
-                throw new IllegalArgumentException("parameter " + name + " must be contiguous");
-            }
-            descriptions.add(describe(name, parameter));
-        });
+        named.forEach((name, tensor) -> descriptions.add(describe(name, tensor)));
         require(group, descriptions);
     }
 
@@ -47,8 +40,17 @@ final class SameParameters {
         }
     }
 
-    /** Returns the description of a parameter or buffer. */
+    /**
+     * Returns the description of a parameter or buffer.
+     *
+     * @throws IllegalArgumentException if it cannot be exchanged: it is closed, sharded or not contiguous
+     */
     static String describe(String name, Tensor tensor) {
+        Tensors.requireDefined("tensor " + name, tensor);
+        ShardedParameters.requireUnsharded("parameter " + name, tensor);
+        if (!tensor.is_contiguous()) {
+            throw new IllegalArgumentException("tensor " + name + " must be contiguous");
+        }
         return describe(name, DType.of(tensor), Tensors.shape(tensor), tensor.requires_grad());
     }
 
@@ -57,7 +59,7 @@ final class SameParameters {
         return name + " " + dtype + Arrays.toString(shape) + (isTrainable ? "" : " frozen");
     }
 
-    /** Compares the {@linkplain #describe descriptions} of the parameters of all ranks. All ranks must call it. */
+    /** Compares the {@linkplain #describe descriptions} of the tensors of all ranks. All ranks must call it. */
     static void require(ProcessGroup group, ArrayList<String> descriptions) {
         List<ArrayList<String>> all = group.allGather(descriptions);
         for (int rank = 1; rank < all.size(); rank++) {
@@ -67,8 +69,8 @@ final class SameParameters {
                 String onFirst = i < first.size() ? first.get(i) : "none";
                 String onOther = i < other.size() ? other.get(i) : "none";
                 if (!onFirst.equals(onOther)) {
-                    throw new IllegalArgumentException("parameter " + i + " is " + onFirst + " on rank 0, but "
-                            + onOther + " on rank " + rank + "; all ranks must have the same model");
+                    throw new IllegalArgumentException("tensor " + i + " is " + onFirst + " on rank 0, but " + onOther
+                            + " on rank " + rank + "; all ranks must have the same model");
                 }
             }
         }

@@ -562,15 +562,15 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         requireDifferent(
                 new ToyModel(isLast, device, FP64),
                 strategy,
-                "parameter 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank " + last);
+                "tensor 4 is fc3.weight fp64[5, 50] on rank 0, but fc3.weight fp64[10, 50] on rank " + last);
         requireDifferent(
                 new ScalarParameters(isLast ? 1 : 2, FP64),
                 strategy,
-                "parameter 1 is p1 fp64[1] on rank 0, but none on rank " + last);
+                "tensor 1 is p1 fp64[1] on rank 0, but none on rank " + last);
         requireDifferent(
                 new ScalarParameters(1, isLast ? DType.FLOAT32 : FP64),
                 strategy,
-                "parameter 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
+                "tensor 0 is p0 fp64[1] on rank 0, but p0 fp32[1] on rank " + last);
     }
 
     private void requireDifferent(NnModule mine, Strategy strategy, String message) {

@@ -1206,6 +1206,9 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             fsdp.broadcastBuffers();
             model.require(6, 6, 5, "copied again");
         }
+        requireRejected(
+                () -> FullyShardedDataParallel.construct(() -> new Transposed(device), group, STANDARD),
+                "tensor table must be contiguous");
         for (String source : List.of("whole", "shards")) {
             var constructed = FullyShardedDataParallel.construct(
                     () -> new RankChecks.WithBuffers(7 + group.rank(), device), group, STANDARD);
@@ -1227,6 +1230,19 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             } finally {
                 constructed.close();
             }
+        }
+    }
+
+    /** A layer with a buffer that is not contiguous. */
+    private static final class Transposed extends NnModule {
+        Transposed(Device device) {
+            child("fc", new Linear(3, 3, device, DType.FLOAT64));
+            buffer("table", torch.ones(2, 3).t());
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return x;
         }
     }
 
@@ -1308,7 +1324,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                 requireRejected(fsdp::noSync, "noSync() was called inside noSync()");
             }
             requireRejected(() -> fsdp.load(Map.of()), "parameter embedding.weight");
-            requireRejected(() -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter or persistent buffer x");
+            requireRejected(
+                    () -> fsdp.load(Map.of("x", torch.ones(1))), "there is no parameter or persistent buffer x");
             Tensor y = fsdp.forward(ids());
             Map<String, Tensor> own = model.namedParameters();
             for (Runnable call : List.<Runnable>of(

@@ -809,7 +809,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 IllegalArgumentException.class,
                 () -> new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, Sharding.broadcast()));
         assertEquals(
-                "parameter 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
+                "tensor 1 is b fp32[4] frozen on rank 0, but b fp32[5] frozen on rank " + (group.size() - 1)
                         + "; all ranks must have the same model",
                 error.getMessage());
     }
