@@ -267,8 +267,8 @@ public abstract class NnModule implements AutoCloseable {
 
     /**
      * Replaces the child layer of this name, for example by a layer that contains it; for low-rank adapters see
-     * {@link Linear#adapt}. The layer must then call the new child. The old child is not closed. Parameters are counted
-     * and named anew, so the replacement comes before optimizers and other users of the parameters.
+     * {@link Linear#adapt}. The layer must then call the new child. The old child is not closed. Optimizers and other
+     * users of the parameters must be created afterwards.
      *
      * @return the new child
      * @throws IllegalArgumentException if the layer has no child of this name, or the new child is or contains this

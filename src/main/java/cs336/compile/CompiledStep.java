@@ -211,6 +211,7 @@ public final class CompiledStep implements AutoCloseable {
      * @throws IllegalArgumentException if the container has another module, which needs a loss function
      */
     public static CompiledStep of(DistributedDataParallel ddp, Optimizer optimizer, Precision precision) {
+        Objects.requireNonNull(ddp, "ddp must not be null");
         if (!(ddp.module() instanceof TransformerLM model)) {
             throw new IllegalArgumentException("ddp must contain a TransformerLM, not a "
                     + ddp.module().getClass().getSimpleName());
@@ -224,6 +225,7 @@ public final class CompiledStep implements AutoCloseable {
      */
     public static CompiledStep of(
             DistributedDataParallel ddp, BinaryOperator<Tensor> loss, Optimizer optimizer, Precision precision) {
+        Objects.requireNonNull(ddp, "ddp must not be null");
         Objects.requireNonNull(loss, "loss must not be null");
         return new CompiledStep(ddp.module(), loss, null, ddp, optimizer, precision);
     }

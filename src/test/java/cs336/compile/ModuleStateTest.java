@@ -14,6 +14,7 @@ import cs336.bench.Precision;
 import cs336.checkpointing.ActivationCheckpoint;
 import cs336.compile.trace.TensorFunction;
 import cs336.compile.trace.UnrecordableException;
+import cs336.distributed.training.DistributedDataParallel;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -30,6 +31,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** Compiled modules whose layers have a training mode, buffers and replaced children. */
 class ModuleStateTest {
@@ -318,6 +320,14 @@ class ModuleStateTest {
             var ofPrecision =
                     assertThrows(NullPointerException.class, () -> CompiledStep.of(module, loss, optimizer, null));
             assertEquals("precision must not be null", ofPrecision.getMessage());
+            DistributedDataParallel noDdp = null;
+            for (Executable use : List.<Executable>of(
+                    () -> CompiledStep.of(noDdp, optimizer, Precision.FP32),
+                    () -> CompiledStep.of(noDdp, loss, optimizer, Precision.FP32))) {
+                assertEquals(
+                        "ddp must not be null",
+                        assertThrows(NullPointerException.class, use).getMessage());
+            }
             var ofParameters = assertThrows(
                     IllegalArgumentException.class, () -> CompiledStep.of(module, loss, none, Precision.FP32));
             assertEquals("optimizer must have at least one parameter", ofParameters.getMessage());
