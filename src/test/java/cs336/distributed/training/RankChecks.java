@@ -134,7 +134,8 @@ final class RankChecks {
             fc = child("fc", new Linear(3, 3, true, device, DType.FLOAT64));
             mean = buffer("mean", torch.full(new long[] {3}, new Scalar(start), device.options(DType.FLOAT64)));
             passes = buffer("passes", torch.full(new long[0], new Scalar(start), device.options(DType.INT64)));
-            buffer("table", torch.full(new long[] {2}, new Scalar(start), device.options(DType.FLOAT64)), false);
+            Tensor pairs = torch.full(new long[] {1, 2}, new Scalar(start), device.options(DType.FLOAT32));
+            buffer("table", torch.view_as_complex(pairs), false);
         }
 
         @Override
@@ -149,7 +150,9 @@ final class RankChecks {
         /** Checks the values of the buffers. */
         void require(double expectedMean, long expectedPasses, double expectedTable, String when) {
             Map<String, Double> found = new HashMap<>();
-            namedBuffers().forEach((name, buffer) -> found.put(name, Tensors.toDoubles(buffer)[0]));
+            namedBuffers()
+                    .forEach((name, buffer) -> found.put(
+                            name, Tensors.toDoubles(buffer.is_complex() ? torch.view_as_real(buffer) : buffer)[0]));
             RankChecks.require(
                     found.equals(
                             Map.of("mean", expectedMean, "passes", (double) expectedPasses, "table", expectedTable)),
