@@ -16,6 +16,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
@@ -77,6 +78,7 @@ import org.bytedeco.pytorch.global.torch;
 public final class DistributedDataParallel implements AutoCloseable {
     private final NnModule module;
     private final ProcessGroup group;
+    private final Set<Tensor> known; // the parameters of the module during construction
     private final List<String> names = new ArrayList<>();
     private final List<Tensor> parameters = new ArrayList<>(); // trainable, without duplicates
     private final Map<String, Tensor> frozen = new HashMap<>();
@@ -132,6 +134,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             boolean overlaps) {
         this.module = module;
         this.group = group;
+        known = ModuleTensors.parameters(module);
         Map<String, Tensor> tensors = ModuleTensors.of(module);
         SameParameters.require(group, tensors);
         ModuleTensors.broadcast(group, tensors);
@@ -190,11 +193,11 @@ public final class DistributedDataParallel implements AutoCloseable {
      * pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
-     *     parameter requires a gradient that did not during construction
+     *     parameter did not exist or did not require its gradient during construction
      */
     public void finishGradientSynchronization() {
         requireSynchronising("finishGradientSynchronization()");
-        module.layers().forEach(NnModule::requireOpen);
+        ModuleTensors.requireKnown(module, known);
         frozen.forEach(SameParameters::requireFrozen);
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {

@@ -27,6 +27,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
@@ -102,6 +103,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class FullyShardedDataParallel implements AutoCloseable {
     private final NnModule module;
+    private final Set<Tensor> known; // the parameters of the module during construction
     private final DeviceMesh mesh;
     private final ProcessGroup group; // of all ranks
     private final FsdpSettings settings;
@@ -153,6 +155,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private FullyShardedDataParallel(FsdpUnits sharded, FsdpSettings settings) {
         this.settings = settings;
         module = sharded.module();
+        known = ModuleTensors.parameters(module);
         mesh = sharded.mesh();
         group = mesh.all();
         parameters = sharded.parameters();
@@ -622,11 +625,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * after the last backward pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
-     *     parameter requires a gradient that did not during construction
+     *     parameter did not exist or did not require its gradient during construction
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");
-        module.layers().forEach(NnModule::requireOpen);
+        ModuleTensors.requireKnown(module, known);
         parameters.values().forEach(FsdpParameter::requireStillFrozen);
         if (!synchronising) {
             throw new IllegalStateException(

@@ -6,6 +6,7 @@ import static cs336.distributed.training.RankChecks.requireRejected;
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
+import cs336.basics.Linear;
 import cs336.basics.Losses;
 import cs336.basics.ModelEdition;
 import cs336.basics.NnModule;
@@ -522,6 +523,14 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                 var ddp = new DistributedDataParallel(parent, group, strategy)) {
             parent.children().get(0).close();
             requireRejected(ddp::finishGradientSynchronization, "inner is closed");
+        }
+        var linear = new Linear(2, 2, device, FP64);
+        try (linear;
+                var ddp = new DistributedDataParallel(linear, group, strategy)) {
+            linear.adapt(new Linear(2, 2, device, FP64));
+            requireRejected(ddp::finishGradientSynchronization, "has parameters that it did not have");
+            linear.removeAdapter();
+            ddp.finishGradientSynchronization();
         }
     }
 

@@ -1355,6 +1355,10 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             fsdp.zeroGrad();
             require(fsdp.gradientNorm().item_double() == 0, "discarded gradients have a norm");
             requireRejected(() -> lossOutsideOfUnit(own.get("fc1.weight")), "at least one token");
+            var linear = (Linear) model.children().get(2);
+            linear.adapt(new Linear(64, 128, device, FP64));
+            requireRejected(fsdp::finishGradientSynchronization, "has parameters that it did not have");
+            linear.removeAdapter();
             fsdp.close();
             fsdp.close();
             requireRejected(() -> fsdp.forward(ids()), "was called on a closed container");
