@@ -9,9 +9,6 @@ import picocli.CommandLine.Option;
  * The options of training on several processes, in addition to {@link ResumeOptions}: the text and the learning rate.
  */
 public final class TrainingOptions {
-    /** The names of these options. */
-    public static final String[] NAMES = {"--text", "--lr"};
-
     private static final int WARMUP_STEPS = 10;
 
     @Option(
@@ -28,6 +25,11 @@ public final class TrainingOptions {
             description = "with --checkpoint: maximum learning rate, after a linear warm-up of " + WARMUP_STEPS
                     + " steps; cosine decay to a tenth of it at --steps")
     private double learningRate;
+
+    /** Returns the names of these options. */
+    public static String[] names() {
+        return new String[] {"--text", "--lr"};
+    }
 
     /** Returns the text, or null for random tokens. */
     public Path text() {

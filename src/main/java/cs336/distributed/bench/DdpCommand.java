@@ -168,7 +168,7 @@ public final class DdpCommand extends LabCommand {
             return train(chosen);
         }
         checked(() -> {
-            requireNotGiven("without --checkpoint", TrainingOptions.NAMES);
+            requireNotGiven("without --checkpoint", TrainingOptions.names());
             return checkpoints.settings(false); // checks that the other options are not given
         });
         return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);

@@ -115,7 +115,7 @@ public final class FsdpCommand extends LabCommand {
             return train();
         }
         checked(() -> {
-            requireNotGiven("without --checkpoint", TrainingOptions.NAMES);
+            requireNotGiven("without --checkpoint", TrainingOptions.names());
             return checkpoints.settings(false); // checks that the other options are not given
         });
         List<ModelOptions.Model> chosen = checked(this::checkedModels);

@@ -88,7 +88,7 @@ public final class ShardCommand extends LabCommand {
             return train();
         }
         checked(() -> {
-            requireNotGiven("without --checkpoint", TrainingOptions.NAMES);
+            requireNotGiven("without --checkpoint", TrainingOptions.names());
             return checkpoints.settings(false); // checks that the other options are not given
         });
         for (ModelOptions.Model model : checked(this::checkedModels)) {

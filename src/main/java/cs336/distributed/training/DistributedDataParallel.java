@@ -16,7 +16,6 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
@@ -78,7 +77,7 @@ import org.bytedeco.pytorch.global.torch;
 public final class DistributedDataParallel implements AutoCloseable {
     private final NnModule module;
     private final ProcessGroup group;
-    private final Set<Tensor> known; // the parameters of the module during construction
+    private final KnownParameters known;
     private final List<String> names = new ArrayList<>();
     private final List<Tensor> parameters = new ArrayList<>(); // trainable, without duplicates
     private final Map<String, Tensor> frozen = new HashMap<>();
@@ -134,7 +133,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             boolean overlaps) {
         this.module = module;
         this.group = group;
-        known = ModuleTensors.parameters(module);
+        known = new KnownParameters(module);
         Map<String, Tensor> tensors = ModuleTensors.of(module);
         SameParameters.require(group, tensors);
         ModuleTensors.broadcast(group, tensors);
@@ -197,7 +196,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      */
     public void finishGradientSynchronization() {
         requireSynchronising("finishGradientSynchronization()");
-        ModuleTensors.requireKnown(module, known);
+        known.requireNoOthers();
         frozen.forEach(SameParameters::requireFrozen);
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open()) {

@@ -27,7 +27,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
@@ -103,7 +102,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class FullyShardedDataParallel implements AutoCloseable {
     private final NnModule module;
-    private final Set<Tensor> known; // the parameters of the module during construction
+    private final KnownParameters known;
     private final DeviceMesh mesh;
     private final ProcessGroup group; // of all ranks
     private final FsdpSettings settings;
@@ -155,7 +154,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private FullyShardedDataParallel(FsdpUnits sharded, FsdpSettings settings) {
         this.settings = settings;
         module = sharded.module();
-        known = ModuleTensors.parameters(module);
+        known = new KnownParameters(module);
         mesh = sharded.mesh();
         group = mesh.all();
         parameters = sharded.parameters();
@@ -629,7 +628,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");
-        ModuleTensors.requireKnown(module, known);
+        known.requireNoOthers();
         parameters.values().forEach(FsdpParameter::requireStillFrozen);
         if (!synchronising) {
             throw new IllegalStateException(

@@ -6,12 +6,9 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayList;
-import java.util.Collections;
-import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -31,28 +28,6 @@ final class ModuleTensors {
         Map<String, Tensor> buffers = new LinkedHashMap<>(module.stateDict());
         buffers.keySet().removeAll(module.namedParameters().keySet());
         return buffers;
-    }
-
-    /** Returns the parameters of a module, for {@link #requireKnown}. */
-    static Set<Tensor> parameters(NnModule module) {
-        Set<Tensor> parameters = Collections.newSetFromMap(new IdentityHashMap<>());
-        parameters.addAll(module.parameters());
-        return parameters;
-    }
-
-    /**
-     * Checks that the layers of a module are open and have no other parameters than those with which its container was
-     * created: ranks would train different values.
-     *
-     * @throws IllegalStateException if a layer is closed or has another parameter
-     */
-    static void requireKnown(NnModule module, Set<Tensor> parameters) {
-        module.layers().forEach(NnModule::requireOpen);
-        if (!parameters.containsAll(module.parameters())) {
-            throw new IllegalStateException(
-                    "the module has parameters that it did not have when its container was created;"
-                            + " adapt and replace layers before");
-        }
     }
 
     /** Copies contiguous tensors of rank 0 to all ranks. All ranks call it. */
