@@ -5,7 +5,7 @@ usage: python3 peers/allreduce.py CSV --backend gloo|nccl --device cpu|cuda [--p
 
 CSV is the file that `cs336 allreduce` wrote. Rows are added to it under the implementation `python`; rows of the same case are
 replaced. The protocol is that of cs336.distributed.bench.AllReduceBenchmark: warm-up; before each timed all-reduce the float32
-tensor is refilled, the ranks synchronise with an all-reduce of one element and synchronise their devices; the time ends when
+tensor is refilled, the ranks synchronize with an all-reduce of one element and synchronize their devices; the time ends when
 the device has finished; the time of the slowest rank is reported. With NCCL, groups of all-reduces are also timed back to back.
 Fewer steps are run if they would exceed --seconds.
 """
@@ -42,7 +42,7 @@ class Rank:
         return [max(each) for each in zip(*gathered)]
 
     def ready(self, tensor):
-        """Refills the tensor and synchronises all ranks and their devices."""
+        """Refills the tensor and synchronizes all ranks and their devices."""
         tensor.fill_(self.rank + 1)
         barrier = torch.zeros(1, **self.options)
         self.synchronize()

@@ -1,9 +1,9 @@
 """What the peers of `cs336 norms` and `cs336 weighted-sum` share: the protocol of cs336.kernels.norms.RowBenchmark and the
 options of cs336.kernels.norms.RowCommand. Gradients are set to None before each pass.
 
---synchronize group: warm-up, then 20 groups of passes; each group starts with a device synchronisation and two untimed passes
+--synchronize group: warm-up, then 20 groups of passes; each group starts with a device synchronization and two untimed passes
 and is timed by a CUDA event before and after it. --synchronize each: the wall time of each pass and of the device
-synchronisation after it.
+synchronization after it.
 """
 
 import argparse

@@ -6,7 +6,7 @@ usage: python3 peers/shard.py CSV [--size large,xl] [--batch 2] [--context 128] 
 CSV is the file that `cs336 shard` wrote. Rows are added to it under the implementation `pytorch-eager`. Modes, all with
 torch.nn.parallel.DistributedDataParallel (gradients as views into buckets): ddp (fused AdamW on every rank), zero
 (ZeroRedundancyOptimizer around it), zero-view (with parameters_as_bucket_view). The protocol is that of
-cs336.distributed.bench.ShardBenchmark: the modes are interleaved; steps run back to back without device synchronisation; each
+cs336.distributed.bench.ShardBenchmark: the modes are interleaved; steps run back to back without device synchronization; each
 value is that of the slowest rank in that step. The communication of ZeroRedundancyOptimizer is part of `update`. Memory is read
 around the first step of the first round. The model is in fp32 with TF32 off.
 """

@@ -8,7 +8,7 @@ CSV is the file that `cs336 benchmark` wrote for the model and batch size of the
 are added to it under the implementations `pytorch-eager`, `pytorch-compile`, `pytorch-reduce-overhead` and
 `pytorch-max-autotune` (the modes of torch.compile); rows of the same case are replaced. `--attention sdpa` uses PyTorch's
 scaled_dot_product_attention instead of separate operators, and adds `+sdpa` to the implementation. The protocol is that of
-cs336.bench.Benchmark: warm-up steps, then each step is timed separately, with the GPU synchronised before and after. bf16 is
+cs336.bench.Benchmark: warm-up steps, then each step is timed separately, with the GPU synchronized before and after. bf16 is
 autocast; AdamW is PyTorch's fused version. Rounds alternate with those of other programs if peers/alternate.py starts them.
 """
 

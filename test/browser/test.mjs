@@ -535,7 +535,7 @@ async function newcomer() {
   const changes = [
     ['00', 'torch.randn', source => source.replace('1000, 96', '4, 4'), 'newcomer: a changed cell shows all values of a small tensor',
       shown => (shown.match(/-?\d\.\d+/g) ?? []).length >= 16],
-    ['01', 'Figure synchronisation', source => source.replace('"small"', '"large"').split('\n').filter((line, i) => i !== 1).join('\n'),
+    ['01', 'Figure synchronization', source => source.replace('"small"', '"large"').split('\n').filter((line, i) => i !== 1).join('\n'),
       'newcomer: a changed figure shows the large model', (shown, html) => html.includes('of the large model')],
   ];
   for (const [prefix, of, change, what, shows] of changes) {

@@ -40,7 +40,7 @@ import org.bytedeco.pytorch.Tensor;
  * </ol>
  *
  * {@link Pass#FORWARD} has a single phase, so the first round provides {@code forward} too. Its second round is timed
- * without synchronization and shows the error that this causes: metric {@code unsynchronised}, the time in which the
+ * without synchronization and shows the error that this causes: metric {@code unsynchronized}, the time in which the
  * host queues the work.
  *
  * <p>The phase {@code forward} includes the loss, except in {@link Pass#FORWARD}, which has none. Each backward pass
@@ -62,7 +62,7 @@ public final class Benchmark {
     private static final Metric PEAK_MEMORY = Metric.bytes("peak-memory");
     private static final String TOTAL = "total";
     private static final String PASSES = "forward-backward";
-    private static final String UNSYNCHRONISED = "unsynchronised";
+    private static final String UNSYNCHRONIZED = "unsynchronized";
 
     private final TransformerLM model;
     private int batch = 4;
@@ -139,7 +139,7 @@ public final class Benchmark {
         metrics.add(Metric.ms(TOTAL));
         phases(pass, graph).forEach(phase -> metrics.add(Metric.ms(phase)));
         if (pass == Pass.FORWARD) {
-            metrics.add(Metric.ms(UNSYNCHRONISED));
+            metrics.add(Metric.ms(UNSYNCHRONIZED));
         }
         metrics.add(PEAK_MEMORY);
         return metrics;
@@ -181,8 +181,8 @@ public final class Benchmark {
                 total.samples()
                         .forEach(s -> record.accept(renamed(s, pass.phases().get(0))));
                 stopwatch
-                        .synchronised(false)
-                        .time(UNSYNCHRONISED, step::run)
+                        .synchronize(false)
+                        .time(UNSYNCHRONIZED, step::run)
                         .samples()
                         .forEach(record);
             } else {

@@ -64,7 +64,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
         try {
             Torch.load();
             Device device = Device.parse(parent.next());
-            initialise(device);
+            initialize(device);
             var survey = new MachineSurvey(Provenance.of(device), device.toString(), MemoryStats.available(device));
             parent.answer(Worker.JSON.toJson(new SurveyReply(survey, null)));
         } catch (IllegalArgumentException e) {
@@ -74,7 +74,7 @@ public record MachineSurvey(Provenance provenance, String device, long available
     }
 
     /** Allocates a tensor, which initializes CUDA, so that errors are reported here and not by the first case. */
-    private static void initialise(Device device) {
+    private static void initialize(Device device) {
         try (var scope = MemoryScope.open()) {
             torch.zeros(new long[] {1}, device.options(DType.FLOAT32));
             device.synchronize();

@@ -16,7 +16,7 @@ import java.util.function.Consumer;
  *
  * <p>A call that starts work on a GPU queues it and returns at once. The stopwatch therefore synchronizes with the
  * device before each start and each stop. Without the second synchronization it would measure the time in which the
- * host queues the work; {@link #synchronised synchronised(false)} demonstrates this error.
+ * host queues the work; {@link #synchronize synchronize(false)} demonstrates this error.
  *
  * <pre>{@code
  * Timing t = Stopwatch.on(device).warmup(5).steps(10).time("matmul", () -> a.matmul(b).close());
@@ -27,7 +27,7 @@ public final class Stopwatch {
     private final Device device;
     private int warmup = 5;
     private int steps = 10;
-    private boolean synchronised = true;
+    private boolean synchronizes = true;
 
     private Stopwatch(Device device) {
         this.device = device;
@@ -59,8 +59,8 @@ public final class Stopwatch {
     }
 
     /** Sets whether to synchronize with the device before each stop; true by default. */
-    public Stopwatch synchronised(boolean wait) {
-        synchronised = wait;
+    public Stopwatch synchronize(boolean wait) {
+        synchronizes = wait;
         return this;
     }
 
@@ -106,14 +106,14 @@ public final class Stopwatch {
     }
 
     private void await() {
-        if (synchronised) {
+        if (synchronizes) {
             device.synchronize();
         }
     }
 
     /** The times of all phases in all timed steps. */
     private final class LapTimes implements Laps, AutoCloseable {
-        private final DeviceTimer timer = device.isCuda() && synchronised ? DeviceTimer.on(device, 2) : null;
+        private final DeviceTimer timer = device.isCuda() && synchronizes ? DeviceTimer.on(device, 2) : null;
         private final Map<String, List<Double>> wall = new LinkedHashMap<>();
         private final Map<String, List<Double>> events = new LinkedHashMap<>();
         private long started;

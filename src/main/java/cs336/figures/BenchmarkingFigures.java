@@ -33,21 +33,21 @@ public final class BenchmarkingFigures {
     }
 
     /** Plots the measured wall time of a forward pass with and without device synchronization, by context length. */
-    public static Figure synchronisation(MeasurementQuery numbers, String size) {
+    public static Figure synchronization(MeasurementQuery numbers, String size) {
         return Charts.line(numbers.select("benchmarking_script[year=2025, pass=forward, implementation=plain, size="
-                        + size + ", metric=forward, unsynchronised]"))
+                        + size + ", metric=forward, unsynchronized]"))
                 .x("context", "context (tokens)")
                 .y("median", "time (ms)")
                 .by("metric")
-                .rename("forward", "synchronised")
-                .rename("unsynchronised", "not synchronised")
+                .rename("forward", "synchronized")
+                .rename("unsynchronized", "not synchronized")
                 .log2X()
                 .logY()
                 .size(620, 250)
                 .figure(
-                        "benchmarking-synchronisation",
+                        "benchmarking-synchronization",
                         "Time of a forward pass of the " + size + " model over the context, as measured with"
-                                + " and without device synchronisation");
+                                + " and without device synchronization");
     }
 
     /** Plots the time of each step of a process without warm-up, one line per model size. */

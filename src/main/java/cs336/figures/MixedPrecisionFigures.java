@@ -93,7 +93,7 @@ public final class MixedPrecisionFigures {
                 .size(960, 290)
                 .figure(
                         "mixed-precision-layer-norm",
-                        "Relative error of a layer normalisation with one operation in fp16 or bf16 and the others in"
+                        "Relative error of a layer normalization with one operation in fp16 or bf16 and the others in"
                                 + " fp32, for rows of four kinds");
     }
 }

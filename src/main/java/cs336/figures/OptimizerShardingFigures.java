@@ -38,7 +38,7 @@ public final class OptimizerShardingFigures {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var bars = new ArrayList<ShardMemoryBar>();
         Map<String, String> points = new LinkedHashMap<>();
-        points.put("init", "after initialisation");
+        points.put("init", "after initialization");
         points.put("before-step", "before the first step");
         points.put("after-step", "after the first step");
         points.forEach((point, title) -> {
@@ -62,7 +62,7 @@ public final class OptimizerShardingFigures {
                 .figure(
                         "sharding-memory",
                         "Memory in use on one of two ranks by what it holds, for the " + size + " model after"
-                                + " initialisation, directly before and directly after the first step of the optimizer, with"
+                                + " initialization, directly before and directly after the first step of the optimizer, with"
                                 + " the optimizer state unsharded and sharded");
     }
 

@@ -60,9 +60,9 @@ public final class AutocastToyModel extends NnModule {
                 dtypes.put("fc1", DType.of(hidden));
                 Tensor rectified = torch.relu(hidden);
                 dtypes.put("relu", DType.of(rectified));
-                Tensor normalised = model.ln.forward(rectified);
-                dtypes.put("ln", DType.of(normalised));
-                Tensor logits = model.fc2.forward(normalised);
+                Tensor normalized = model.ln.forward(rectified);
+                dtypes.put("ln", DType.of(normalized));
+                Tensor logits = model.fc2.forward(normalized);
                 dtypes.put("logits", DType.of(logits));
                 loss = torch.cross_entropy(logits, targets);
                 dtypes.put("loss", DType.of(loss));

@@ -89,7 +89,7 @@ class BenchmarkCommandTest extends CommandTest {
         assertTrue(
                 shown.get(0)
                         .matches(
-                                "size .* total \\(ms\\) +forward \\(ms\\) +unsynchronised \\(ms\\) +backward \\(ms\\) +optimizer \\(ms\\)"
+                                "size .* total \\(ms\\) +forward \\(ms\\) +unsynchronized \\(ms\\) +backward \\(ms\\) +optimizer \\(ms\\)"
                                         + " +peak memory \\(GiB\\)"),
                 shown.get(0));
 

@@ -58,7 +58,7 @@ class BenchmarkTest {
     @Test
     void eachPassIsTimedAsAWholeAndByPhase() {
         assertEquals(
-                List.of("total", "forward", "unsynchronised", "peak-memory"),
+                List.of("total", "forward", "unsynchronized", "peak-memory"),
                 metrics(benchmark().run(Pass.FORWARD)));
         assertEquals(
                 List.of("total", "forward", "peak-memory"), metrics(benchmark().run(Pass.FORWARD_GRAPH)));

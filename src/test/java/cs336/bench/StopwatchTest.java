@@ -89,14 +89,14 @@ class StopwatchTest {
 
     @Test
     @Tag("gpu")
-    void onAGpuWallAndEventTimesAgreeAndUnsynchronisedTimesAreTooShort() {
+    void onAGpuWallAndEventTimesAgreeAndUnsynchronizedTimesAreTooShort() {
         Device gpu = Device.cuda(0);
         try (var scope = MemoryScope.open()) {
             Tensor x = torch.randn(new long[] {8192, 8192}, gpu.options(DType.FLOAT32));
             Runnable matmul = () -> x.matmul(x).close();
             Timing right = Stopwatch.on(gpu).warmup(3).steps(5).time("matmul", matmul);
             Timing wrong =
-                    Stopwatch.on(gpu).warmup(3).steps(5).synchronised(false).time("matmul", matmul);
+                    Stopwatch.on(gpu).warmup(3).steps(5).synchronize(false).time("matmul", matmul);
             double wall = right.summary().median();
             assertEquals(wall, right.events().summary().median(), 0.1 * wall);
             assertEquals(Metric.ms("matmul-events"), right.events().metric());

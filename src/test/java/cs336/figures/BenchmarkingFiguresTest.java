@@ -16,7 +16,7 @@ class BenchmarkingFiguresTest {
     private static List<Figure> all() throws IOException {
         MeasurementQuery h200 = MeasurementQuery.of(Project.path("data/measurements/h200"));
         return List.of(
-                BenchmarkingFigures.synchronisation(h200, "small"),
+                BenchmarkingFigures.synchronization(h200, "small"),
                 BenchmarkingFigures.phases(h200),
                 BenchmarkingFigures.firstSteps(h200),
                 BenchmarkingFigures.comparedWithPyTorch(h200));

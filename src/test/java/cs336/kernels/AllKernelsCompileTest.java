@@ -46,7 +46,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /**
  * Compiles every variant of every kernel, without a GPU. No variant may spill registers or draw a compiler warning that
- * tensor-core instructions are serialised. A new family of kernels adds its variants to {@link #variants}.
+ * tensor-core instructions are serialized. A new family of kernels adds its variants to {@link #variants}.
  */
 class AllKernelsCompileTest {
     private static Stream<KernelVariant> variants() {

@@ -32,7 +32,7 @@ class AutocastToyModelTest {
             value = DType.class,
             names = {"FLOAT16", "BFLOAT16"})
     @Tag("gpu")
-    void onAGpuTheNormalisationIsFp32(DType narrow) {
+    void onAGpuTheNormalizationIsFp32(DType narrow) {
         assertEquals(
                 Map.of(
                         "parameters",

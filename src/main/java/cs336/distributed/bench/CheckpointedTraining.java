@@ -79,7 +79,7 @@ public final class CheckpointedTraining
                     "with --checkpoint the options must select one model and one --mode, not " + cases.size());
         }
         String mode = RankCase.of(cases.get(0)).mode();
-        if (mode.equals(DdpBenchmark.NONE) || mode.equals(ShardMode.UNSYNCHRONISED.toString())) {
+        if (mode.equals(DdpBenchmark.NONE) || mode.equals(ShardMode.UNSYNCHRONIZED.toString())) {
             throw new IllegalArgumentException(
                     "--mode " + mode + " cannot be used with --checkpoint: its ranks do not train the same model");
         }

@@ -61,7 +61,7 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
                         CommunicationVolume.LEAST_SENT,
                         IMBALANCE)
                 .yields(PHASES.stream().map(Metric::ms).toArray(Metric[]::new));
-        boolean recordsMemory = ShardMode.parse(c.mode()) != ShardMode.UNSYNCHRONISED && c.nodes() == 1;
+        boolean recordsMemory = ShardMode.parse(c.mode()) != ShardMode.UNSYNCHRONIZED && c.nodes() == 1;
         return recordsMemory ? timed.yields(FirstStepsMemory.metrics()) : timed;
     }
 

@@ -52,10 +52,10 @@ public final class ShardCommand extends LabCommand {
             paramLabel = "<mode>",
             description =
                     "unsharded; broadcast (each parameter from the rank that updates it); all-gather (flat buckets, during"
-                            + " the next forward pass); zero-1 (all-gather with reduce-scattered gradients); unsynchronised"
+                            + " the next forward pass); zero-1 (all-gather with reduce-scattered gradients); unsynchronized"
                             + " (as all-gather, but without exchanging parameters). Default: all",
             showDefaultValue = Visibility.NEVER)
-    private List<String> modes = List.of("unsharded", "broadcast", "all-gather", "zero-1", "unsynchronised");
+    private List<String> modes = List.of("unsharded", "broadcast", "all-gather", "zero-1", "unsynchronized");
 
     @Option(
             names = "--bucket-size-mb",

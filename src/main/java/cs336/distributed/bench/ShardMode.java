@@ -19,7 +19,7 @@ public enum ShardMode {
     /**
      * Like {@link #ALL_GATHER} without the all-gather: the weights become wrong, and the step time is a lower bound.
      */
-    UNSYNCHRONISED("unsynchronised");
+    UNSYNCHRONIZED("unsynchronized");
 
     private final String label;
 
@@ -28,7 +28,7 @@ public enum ShardMode {
     }
 
     /**
-     * Parses {@code unsharded}, {@code broadcast}, {@code all-gather}, {@code zero-1} or {@code unsynchronised}.
+     * Parses {@code unsharded}, {@code broadcast}, {@code all-gather}, {@code zero-1} or {@code unsynchronized}.
      *
      * @throws IllegalArgumentException if the label is none of these
      */

@@ -85,8 +85,8 @@ record ShardTraining(ShardMode mode, DistributedDataParallel ddp, Optimizer opti
         } else {
             shards.update();
             endOfPhase.run();
-            if (mode != ShardMode.UNSYNCHRONISED) {
-                shards.synchronise();
+            if (mode != ShardMode.UNSYNCHRONIZED) {
+                shards.synchronize();
             }
         }
         optimizer.zeroGrad();

@@ -39,7 +39,7 @@ public record ShardedMemory(ModelMemory model, int ranks, boolean sharded, long 
                         && !tensor.name().equals("mask"))
                 .toList();
         return List.of(
-                new MemoryInventory("after initialisation", plus(initial, gradients())),
+                new MemoryInventory("after initialization", plus(initial, gradients())),
                 new MemoryInventory("before the first step", plus(idle, gradients())),
                 new MemoryInventory("after the first step", plus(idle, gradients(), optimizerState())));
     }

@@ -85,7 +85,7 @@ final class AllGatherShards implements Shards {
     }
 
     @Override
-    public void startSynchronisation() {
+    public void startSynchronization() {
         buckets.forEach(FlatBucket::startAllGather);
     }
 

@@ -68,7 +68,7 @@ final class BroadcastShards implements Shards {
     public void clearGradients() {}
 
     @Override
-    public void startSynchronisation() {
+    public void startSynchronization() {
         parameters.forEach((name, parameter) -> {
             if (parameter.requires_grad()) {
                 pending.add(group.broadcastAsync(parameter, owner(name)));

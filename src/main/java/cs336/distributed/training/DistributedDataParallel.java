@@ -98,7 +98,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private int started; // number of collectives started in this step
     private boolean orderIsFinal;
     private boolean startsHere; // whether gradientsReady() starts the collectives of this step on its thread
-    private boolean synchronising = true;
+    private boolean synchronizing = true;
     private boolean closed;
 
     /**
@@ -195,7 +195,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      *     parameter did not exist or did not require its gradient during construction
      */
     public void finishGradientSynchronization() {
-        requireSynchronising("finishGradientSynchronization()");
+        requireSynchronizing("finishGradientSynchronization()");
         known.requireNoOthers();
         frozen.forEach(SameParameters::requireFrozen);
         try (var range = ProfilerRange.of("gradient synchronization");
@@ -241,7 +241,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * @throws IllegalStateException inside {@link #noSync}, after {@link #close}, or if a parameter was reported before
      */
     public void gradientsReady(List<Tensor> ready) {
-        requireSynchronising("gradientsReady()");
+        requireSynchronizing("gradientsReady()");
         if (hooks == null) {
             return;
         }
@@ -273,7 +273,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      */
     public NoSync noSync() {
         requireOpen("noSync()");
-        if (!synchronising) {
+        if (!synchronizing) {
             throw new IllegalStateException("noSync() was called inside noSync()");
         }
         if (hooks != null) {
@@ -283,7 +283,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             throw new IllegalStateException("noSync() was called after collectives of this step started;"
                     + " call finishGradientSynchronization() first");
         }
-        synchronising = false;
+        synchronizing = false;
         return new NoSync(this::endNoSync);
     }
 
@@ -291,7 +291,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (hooks != null) {
             hooks.flush();
         }
-        synchronising = true;
+        synchronizing = true;
     }
 
     /**
@@ -343,9 +343,9 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
-    private void requireSynchronising(String call) {
+    private void requireSynchronizing(String call) {
         requireOpen(call);
-        if (!synchronising) {
+        if (!synchronizing) {
             throw new IllegalStateException(call + " was called inside noSync(); close its scope first");
         }
     }
@@ -388,7 +388,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * gradient, because the communication thread may be reading it.
      */
     private void requireFirstPass(int parameter) {
-        if (synchronising && ready[parameter]) {
+        if (synchronizing && ready[parameter]) {
             throw new IllegalStateException("a second backward pass reached parameter " + names.get(parameter)
                     + " before finishGradientSynchronization(); run all but the last one of a step in noSync()");
         }
@@ -396,7 +396,7 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     /** Hook of the backward pass, called on its thread when a gradient is ready. */
     private void ready(int parameter) {
-        if (!synchronising) {
+        if (!synchronizing) {
             return;
         }
         markReady(parameter);

@@ -117,7 +117,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     private boolean isBackward; // whether the last use was in a backward pass
     private FsdpUnit reduceScattered; // the unit whose reduce-scatter is in progress; null if there is none
-    private boolean synchronising = true;
+    private boolean synchronizing = true;
     private boolean forwardRecords = true; // whether the last forward pass began with gradients enabled
     private boolean isCatchingUp;
     private int peakUnits;
@@ -589,7 +589,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private void reduceIfComplete(FsdpUnit unit) {
         unit.takeGradients();
         boolean usedAgain = backwardUses.expected().stream().anyMatch(use -> use.unit() == unit && use.backward());
-        if (synchronising && !usedAgain && (unit.hasArrived() || isCatchingUp)) {
+        if (synchronizing && !usedAgain && (unit.hasArrived() || isCatchingUp)) {
             reduce(unit);
         }
     }
@@ -630,7 +630,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         requireOpen("finishGradientSynchronization()");
         known.requireNoOthers();
         parameters.values().forEach(FsdpParameter::requireStillFrozen);
-        if (!synchronising) {
+        if (!synchronizing) {
             throw new IllegalStateException(
                     "finishGradientSynchronization() was called inside noSync(); close its scope first");
         }
@@ -724,17 +724,17 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public NoSync noSync() {
         requireOpen("noSync()");
-        if (!synchronising) {
+        if (!synchronizing) {
             throw new IllegalStateException("noSync() was called inside noSync()");
         }
         endAllBackward();
-        synchronising = false;
+        synchronizing = false;
         return new NoSync(this::endNoSync);
     }
 
     private void endNoSync() {
         endAllBackward();
-        synchronising = true;
+        synchronizing = true;
     }
 
     private void requireOpen(String call) {

@@ -268,7 +268,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     @Override
     public void step() {
         update();
-        synchronise();
+        synchronize();
     }
 
     /** Runs the first half of a step: each rank updates its own shard. */
@@ -283,11 +283,11 @@ public final class ShardedOptimizer<O> implements Optimizer {
     }
 
     /** Runs the second half of a step: starts the exchange of updated parameters, and waits unless it overlaps. */
-    public void synchronise() {
-        requireOpen("synchronise()");
+    public void synchronize() {
+        requireOpen("synchronize()");
         try (var range = ProfilerRange.of("parameters");
                 var noGrad = NoGrad.open()) {
-            shardedGroups.forEach(sharded -> sharded.shards.startSynchronisation());
+            shardedGroups.forEach(sharded -> sharded.shards.startSynchronization());
         }
         if (model == null) {
             awaitParameters();

@@ -34,7 +34,7 @@ interface Shards extends AutoCloseable {
     void clearGradients();
 
     /** Starts the exchange of updated parameters between ranks. */
-    void startSynchronisation();
+    void startSynchronization();
 
     /** Waits for the exchange of updated parameters; see {@link PendingCollective#await}. */
     void await();

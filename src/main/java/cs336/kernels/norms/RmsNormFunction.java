@@ -89,16 +89,16 @@ public final class RmsNormFunction extends AutogradFunction {
         Tensor x = widened(xGiven); // […, H]
         Tensor dy = widened(dyGiven); // […, H]
         Tensor r = reciprocalRoot(x, eps); // […, 1]
-        Tensor normalised = x.mul(r); // […, H]
+        Tensor normalized = x.mul(r); // […, H]
         Tensor dx = null;
         if (needsDx) {
             Tensor g = dy.mul(weight);
-            Tensor mean = g.mul(normalised).mean(LAST, true, new ScalarTypeOptional()); // […, 1]
-            dx = castLike(xGiven, g.sub(normalised.mul(mean)).mul(r));
+            Tensor mean = g.mul(normalized).mean(LAST, true, new ScalarTypeOptional()); // […, 1]
+            dx = castLike(xGiven, g.sub(normalized.mul(mean)).mul(r));
         }
         Tensor dw = null;
         if (needsDw) {
-            dw = castLike(weight, dy.mul(normalised).reshape(-1, weight.size(0)).sum(0)); // [rows, H] → [H]
+            dw = castLike(weight, dy.mul(normalized).reshape(-1, weight.size(0)).sum(0)); // [rows, H] → [H]
         }
         return new Tensor[] {dx, dw};
     }

@@ -25,7 +25,7 @@ class AllReduceGpuTest {
     }
 
     @Test
-    void ncclIsTimedSynchronisedAndBackToBack() throws InterruptedException {
+    void ncclIsTimedSynchronizedAndBackToBack() throws InterruptedException {
         int gpus = Math.min(2, Device.cudaCount());
         for (AllReduceTimes times : run(gpus, CollectiveBackend.NCCL)) {
             assertEquals(gpus, times.ranks());

@@ -134,7 +134,7 @@ class CheckpointedTrainingTest {
                 Tensor difference = onOne.tensor(name, Device.cpu())
                         .sub(onTwo.tensor(name, Device.cpu()))
                         .abs();
-                // Adam's normalised steps amplify differences of rounding where gradients are near 0.
+                // Adam's normalized steps amplify differences of rounding where gradients are near 0.
                 assertTrue(
                         difference.max().item_double() < 1e-4,
                         name + " differs by " + difference.max().item_double());
@@ -298,8 +298,8 @@ class CheckpointedTrainingTest {
                 "--mode none cannot be used with --checkpoint: its ranks do not train the same model");
         rejected(
                 new ShardCommand(),
-                "--checkpoint c --mode unsynchronised",
-                "--mode unsynchronised cannot be used with --checkpoint: its ranks do not train the same model");
+                "--checkpoint c --mode unsynchronized",
+                "--mode unsynchronized cannot be used with --checkpoint: its ranks do not train the same model");
         rejected(new DdpCommand(), "--checkpoint c --rounds 3", "--rounds has no effect with --checkpoint");
         rejected(new DdpCommand(), "--checkpoint c --trace t", "--trace has no effect with --checkpoint");
         rejected(new DdpCommand(), "--checkpoint c --model toy", "--checkpoint needs --model transformer, not toy");

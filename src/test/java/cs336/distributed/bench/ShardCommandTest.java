@@ -26,7 +26,7 @@ class ShardCommandTest extends CommandTest {
             delimiter = '|',
             quoteCharacter = '`',
             value = {
-                "--mode half | mode 'half' is unknown; known: unsharded, broadcast, all-gather, zero-1, unsynchronised",
+                "--mode half | mode 'half' is unknown; known: unsharded, broadcast, all-gather, zero-1, unsynchronized",
                 "--bucket-size-mb 0 | --bucket-size-mb must be above 0, not 0.0",
                 "--bucket-size-mb 99999999999999 | --bucket-size-mb must be at most 9223372036854, not 9.9999999999999E13",
                 "--backend mpi | backend 'mpi' is unknown; known: gloo, nccl",

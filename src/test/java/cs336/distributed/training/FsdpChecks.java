@@ -491,8 +491,8 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                     Batches.Batch batch = batches.next();
                     Losses.crossEntropy(alone.forward(batch.inputs()), batch.targets())
                             .backward();
-                    boolean synchronises = step == 3 ? false : micro == 2;
-                    if (synchronises) {
+                    boolean synchronizes = step == 3 ? false : micro == 2;
+                    if (synchronizes) {
                         backward(fsdp, batch);
                     } else {
                         before = reduceScatters();

@@ -621,7 +621,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 if (group.rank() == 1) {
                     seenByRank1.add(appears(returned, overlaps ? RETURNS_WITHIN_MS : WAITS_MS));
                 }
-                shards.synchronise();
+                shards.synchronize();
                 if (group.rank() == 0) {
                     Files.createFile(returned);
                 }

@@ -439,7 +439,7 @@ abstract class FlashVariantContract extends ScopedTest {
         boolean wide = type == DType.FLOAT64;
         try (var each = MemoryScope.open();
                 var model = new TransformerLM(config, device, wide ? type : DType.FLOAT32)) {
-            initialiseWeights(model);
+            initializeWeights(model);
             long[] tokens = new long[2 * 151];
             Arrays.setAll(tokens, i -> (long) i * i % 47);
             Tensor ids = Tensors.of(tokens, 2, 151).to(device.toTorch(), DType.INT64.scalarType());
@@ -454,7 +454,7 @@ abstract class FlashVariantContract extends ScopedTest {
         }
     }
 
-    private void initialiseWeights(TransformerLM model) {
+    private void initializeWeights(TransformerLM model) {
         Torch.seed(1);
         try (var noGrad = NoGrad.open()) {
             for (Tensor parameter : model.parameters()) {

@@ -87,7 +87,7 @@ class EmulatedNormKernelsTest extends ScopedTest {
                 .mean(new long[] {-1}, true, new org.bytedeco.pytorch.ScalarTypeOptional())
                 .add(new Scalar(EPS))
                 .rsqrt();
-        Tensor normalised = wide(x).mul(r);
+        Tensor normalized = wide(x).mul(r);
         String type = RowLayout.cudaName(dtype);
         gpu.newKernel();
         String xs = gpu.input(type, bytes(x));
@@ -97,16 +97,16 @@ class EmulatedNormKernelsTest extends ScopedTest {
         int shared = tile.sharedBytes(layout);
         String kernel = name + "::" + tile.pass().kernel();
         if (tile.pass().isForward()) {
-            String y = output(tile + ", y", normalised.mul(wide(weight)), dtype);
+            String y = output(tile + ", y", normalized.mul(wide(weight)), dtype);
             gpu.launch(kernel, blocks, 1, tile.blockThreads(), shared, List.of(xs, w, y, ROWS, (float) EPS));
             gpu.output(y, Math.toIntExact(x.nbytes()));
             return;
         }
         Tensor g = wide(dy).mul(wide(weight));
-        Tensor mean = g.mul(normalised).mean(new long[] {-1}, true, new org.bytedeco.pytorch.ScalarTypeOptional());
+        Tensor mean = g.mul(normalized).mean(new long[] {-1}, true, new org.bytedeco.pytorch.ScalarTypeOptional());
         String dys = gpu.input(type, bytes(dy));
-        String dx = output(tile + ", dx", g.sub(normalised.mul(mean)).mul(r), dtype);
-        String dw = output(tile + ", dw", wide(dy).mul(normalised).sum(0), DType.FLOAT32);
+        String dx = output(tile + ", dx", g.sub(normalized.mul(mean)).mul(r), dtype);
+        String dw = output(tile + ", dw", wide(dy).mul(normalized).sum(0), DType.FLOAT32);
         String partial = tile.pass().isWide()
                 ? gpu.input("float", new byte[blocks * layout.width() * Float.BYTES]) // the kernel adds to zeros
                 : gpu.tensor("float", (long) blocks * layout.width() * Float.BYTES);

@@ -61,7 +61,7 @@ public record KernelVariant(
         return faults;
     }
 
-    /** Returns the register spills of all kernels in a cubin, and the warnings about serialised wgmma instructions. */
+    /** Returns the register spills of all kernels in a cubin, and the warnings about serialized wgmma instructions. */
     public static List<String> faults(Cubin cubin) {
         List<String> faults = new ArrayList<>(cubin.performanceMessages());
         cubin.resources().forEach((name, used) -> {
