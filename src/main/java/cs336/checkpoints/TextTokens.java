@@ -6,23 +6,26 @@ import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.zip.CRC32C;
 
-/** The tokens of the option {@code --text}: the bytes of a file. */
-public final class TextTokens {
+/**
+ * The tokens of the option {@code --text}: the bytes of a file.
+ *
+ * @param tokens one token id per byte, from 0 to 255
+ * @param description the number of bytes and their checksum
+ */
+public record TextTokens(int[] tokens, String description) {
     private static final int BYTES = 256;
     private static final int MAX_TEXT = Integer.MAX_VALUE - 8; // elements of the largest array
-
-    private TextTokens() {}
 
     /**
      * Reads a text on which a model is to be trained.
      *
-     * @return one token id per byte, from 0 to 255
      * @throws IllegalArgumentException if the model has fewer than 256 tokens, or the file does not have more bytes
      *     than its context, or more than an array can hold; the message names the option
      * @throws IOException if the file cannot be read
      */
-    public static int[] read(Path text, TransformerConfig config) throws IOException {
+    public static TextTokens read(Path text, TransformerConfig config) throws IOException {
         if (config.vocabSize() < BYTES) {
             throw new IllegalArgumentException(
                     "--vocab must be at least " + BYTES + ", one for each value of a byte, not " + config.vocabSize());
@@ -43,6 +46,10 @@ public final class TextTokens {
         for (int i = 0; i < bytes.length; i++) {
             tokens[i] = Byte.toUnsignedInt(bytes[i]);
         }
-        return tokens;
+        var checksum = new CRC32C();
+        checksum.update(bytes);
+        String description =
+                "a text of " + bytes.length + " bytes with CRC-32C " + Long.toHexString(checksum.getValue());
+        return new TextTokens(tokens, description);
     }
 }

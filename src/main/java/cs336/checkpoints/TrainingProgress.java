@@ -8,27 +8,30 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /**
- * The position of a training run, which a checkpoint stores as text: {@code step}, {@code sequences}, {@code heads}
- * and, in Base64, {@code random.0}, {@code random.1} …
+ * The position of a training run, which a checkpoint stores as text: {@code step}, {@code sequences}, {@code heads},
+ * {@code data} and, in Base64, {@code random.0}, {@code random.1} …
  *
  * @param steps number of steps that were trained
  * @param sequences number of sequences that all processes have taken from the data
  * @param heads number of attention heads of the model, which the shapes of its parameters do not show
+ * @param data description of the data; null for a checkpoint without it
  * @param randomStates the state of each rank's random generator, see {@link cs336.torch.Torch#randomState}
  */
-public record TrainingProgress(long steps, long sequences, int heads, List<byte[]> randomStates) {
+public record TrainingProgress(long steps, long sequences, int heads, String data, List<byte[]> randomStates) {
     private static final String STEP = "step";
     private static final String SEQUENCES = "sequences";
     private static final String HEADS = "heads";
+    private static final String DATA = "data";
     private static final String RANDOM = "random.";
 
     /** A resumed run may have fewer ranks and smaller batches than before, by up to this factor. */
     private static final long MOST_SHRINKAGE = 1024;
 
     /** The position before the first step. */
-    public static final TrainingProgress START = new TrainingProgress(0, 0, 0, List.of());
+    public static final TrainingProgress START = new TrainingProgress(0, 0, 0, null, List.of());
 
     /**
      * Sets the state of a rank's random generator. Leaves it unchanged if the run had fewer ranks or another kind of
@@ -50,12 +53,27 @@ public record TrainingProgress(long steps, long sequences, int heads, List<byte[
         }
     }
 
+    /**
+     * Returns a warning if the run continues on other data; empty if it does not, or this is not known.
+     *
+     * @param file the checkpoint
+     * @param now description of the data from now on
+     */
+    public Optional<String> otherData(Path file, String now) {
+        return data == null || data.equals(now)
+                ? Optional.empty()
+                : Optional.of(file + " was trained on " + data + "; this run continues on " + now);
+    }
+
     /** Returns the text entries of a checkpoint. */
     Map<String, String> metadata() {
         var entries = new LinkedHashMap<String, String>();
         entries.put(STEP, String.valueOf(steps));
         entries.put(SEQUENCES, String.valueOf(sequences));
         entries.put(HEADS, String.valueOf(heads));
+        if (data != null) {
+            entries.put(DATA, data);
+        }
         for (int rank = 0; rank < randomStates.size(); rank++) {
             entries.put(RANDOM + rank, Base64.getEncoder().encodeToString(randomStates.get(rank)));
         }
@@ -96,7 +114,7 @@ public record TrainingProgress(long steps, long sequences, int heads, List<byte[
                     + "', which must be from " + steps + " to " + MOST_SHRINKAGE + " times the "
                     + steps * sequencesPerStep + " sequences of " + steps + " steps");
         }
-        return new TrainingProgress(steps, sequences, heads, states);
+        return new TrainingProgress(steps, sequences, heads, metadata.get(DATA), states);
     }
 
     private static long number(Path file, Map<String, String> metadata, String name, String what) {

@@ -137,7 +137,7 @@ public final class TrainCommand extends LabCommand {
             Precision precision,
             Device device,
             CosineSchedule schedule,
-            int[] tokens,
+            TextTokens text,
             CheckpointSettings checkpoints) {}
 
     @Override
@@ -180,7 +180,7 @@ public final class TrainCommand extends LabCommand {
         if (!(clip > 0)) {
             throw new IllegalArgumentException("--clip must be positive, not " + clip);
         }
-        int[] tokens = TextTokens.read(text, model.config());
+        TextTokens tokens = TextTokens.read(text, model.config());
         Precision precision = Precision.parse(dtype);
         ArgumentCheck.atLeast("--warmup", 0, warmup);
         CosineSchedule schedule =
@@ -232,6 +232,7 @@ public final class TrainCommand extends LabCommand {
             TrainingProgress progress =
                     TrainingProgress.of(file, metadata, setup.model.config().numHeads(), setup.model.batch());
             progress.restoreRandomState(file, 0, setup.device);
+            progress.otherData(file, data()).ifPresent(line -> System.err.println("cs336: " + line));
             if (progress.steps() >= steps) {
                 out().printf(
                                 "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
@@ -254,11 +255,15 @@ public final class TrainCommand extends LabCommand {
             }
         }
 
+        private String data() {
+            return setup.text.description() + ", seed " + seed;
+        }
+
         void run(TrainingProgress from) throws IOException {
             if (from.steps() >= steps) {
                 return;
             }
-            Batches batches = batches(setup.model, setup.tokens, setup.device);
+            Batches batches = batches(setup.model, setup.text.tokens(), setup.device);
             batches.skip(from.sequences());
             HostLoad.check();
             long intervalStart = System.nanoTime();
@@ -285,6 +290,7 @@ public final class TrainCommand extends LabCommand {
                                 i + 1,
                                 sequences,
                                 setup.model.config().numHeads(),
+                                data(),
                                 List.of(Torch.randomState(setup.device)));
                         folder.save(progress, tensors, optimizer.kind(), optimizer.state());
                     }

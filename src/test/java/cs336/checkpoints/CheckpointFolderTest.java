@@ -25,6 +25,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -47,7 +48,7 @@ class CheckpointFolderTest extends ScopedTest {
     }
 
     private static TrainingProgress after(long steps) {
-        return new TrainingProgress(steps, 4 * steps, 2, List.of());
+        return new TrainingProgress(steps, 4 * steps, 2, "a text", List.of());
     }
 
     private static void save(CheckpointFolder folder, long steps) throws IOException {
@@ -110,7 +111,8 @@ class CheckpointFolderTest extends ScopedTest {
     void progressAndRandomStatesAreReadBack() throws IOException {
         Torch.seed(3);
         torch.randn(5);
-        var progress = new TrainingProgress(7, 28, 2, List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
+        var progress =
+                new TrainingProgress(7, 28, 2, "a text", List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
         try (var folder = CheckpointFolder.open(path)) {
             folder.save(progress, Map.of("w", torch.ones(3)), "Sgd", Map.of());
         }
@@ -123,6 +125,10 @@ class CheckpointFolderTest extends ScopedTest {
         assertEquals(7, read.steps());
         assertEquals(28, read.sequences());
         assertEquals(2, read.randomStates().size());
+        assertEquals(Optional.empty(), read.otherData(file, "a text"));
+        assertEquals(
+                Optional.of(file + " was trained on a text; this run continues on another text"),
+                read.otherData(file, "another text"));
         assertArrayEquals(new byte[] {1, -2}, read.randomStates().get(1));
         Torch.seed(1234);
         byte[] other = Torch.randomState(Device.cpu());
@@ -155,7 +161,8 @@ class CheckpointFolderTest extends ScopedTest {
         @Override
         public void step() throws IOException {
             try (var scope = MemoryScope.open()) {
-                var progress = new TrainingProgress(++steps, steps, 2, List.of(Torch.randomState(Device.cpu())));
+                var progress =
+                        new TrainingProgress(++steps, steps, 2, "a text", List.of(Torch.randomState(Device.cpu())));
                 folder.save(progress, Map.of("w", parameter), optimizer.kind(), Map.of("m", parameter));
             }
         }

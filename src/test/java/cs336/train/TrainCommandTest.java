@@ -2,6 +2,7 @@ package cs336.train;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.safetensors.Safetensors;
@@ -106,6 +107,30 @@ class TrainCommandTest {
                 out.toString()
                         .endsWith(halves + ": no steps left: the last checkpoint is of step 12, and --steps is 12\n"),
                 out.toString());
+    }
+
+    @Test
+    void otherDataOfAResumedRunIsNamed() throws IOException {
+        String[] all = {"--checkpoint", folder.resolve("seeds").toString(), "--steps"};
+        assertEquals(0, run(and(all, "1")));
+        PrintStream before = System.err;
+        var printed = new ByteArrayOutputStream();
+        try (var stream = new PrintStream(printed, true, StandardCharsets.UTF_8)) {
+            System.setErr(stream);
+            assertEquals(0, run(and(all, "2", "--resume")));
+            assertEquals(0, run(and(all, "3", "--seed", "5", "--resume")));
+        } finally {
+            System.setErr(before);
+        }
+        Pattern warning =
+                Pattern.compile("(\\S+) was trained on (a text of 900 bytes with CRC-32C [0-9a-f]+), seed 0; this"
+                        + " run continues on (.+), seed 5");
+        Matcher found = warning.matcher(printed.toString(StandardCharsets.UTF_8));
+        assertTrue(found.find(), printed::toString);
+        assertEquals(
+                folder.resolve("seeds").resolve("step-000000002.safetensors").toString(), found.group(1));
+        assertEquals(found.group(2), found.group(3));
+        assertFalse(found.find());
     }
 
     @Test

@@ -138,9 +138,14 @@ public final class CheckpointedTraining
     private record RankTraining(
             ProcessGroup group, TrainingJob job, RankCase c, DataParallelTraining training, CheckpointFolder folder) {
         TrainingEnd toTheEnd() throws IOException {
-            TrainingProgress start = resume();
+            TransformerConfig config = c.model().config();
+            TextTokens text = job.text == null ? null : TextTokens.read(Path.of(job.text), config);
+            String data = (text == null ? "random tokens" : text.description()) + ", seed " + DATA_SEED;
+            TrainingProgress start = resume(data);
             int batchSize = c.model().batch();
-            Batches batches = batches();
+            Batches batches = text == null
+                    ? Batches.random(config.vocabSize(), batchSize, config.contextLength(), group.device(), DATA_SEED)
+                    : Batches.fromTokens(text.tokens(), batchSize, config.contextLength(), group.device(), DATA_SEED);
             CosineSchedule schedule = TrainingOptions.schedule(job.learningRate, job.steps);
             if (start.steps() < job.steps) {
                 batches.skip(start.sequences());
@@ -154,7 +159,7 @@ public final class CheckpointedTraining
                 batches.skip((long) (group.size() - 1 - group.rank()) * batchSize);
                 sequences += (long) group.size() * batchSize;
                 if (job.checkpoints.follows(step, job.steps)) {
-                    save(step, sequences);
+                    save(step, sequences, data);
                     loss = mean(loss);
                     if (group.rank() == 0) {
                         System.out.printf("step %,7d   loss %.4f%n", step, loss);
@@ -164,18 +169,8 @@ public final class CheckpointedTraining
             return new TrainingEnd(start.steps(), loss);
         }
 
-        private Batches batches() throws IOException {
-            TransformerConfig config = c.model().config();
-            int batchSize = c.model().batch();
-            if (job.text == null) {
-                return Batches.random(config.vocabSize(), batchSize, config.contextLength(), group.device(), DATA_SEED);
-            }
-            int[] tokens = TextTokens.read(Path.of(job.text), config);
-            return Batches.fromTokens(tokens, batchSize, config.contextLength(), group.device(), DATA_SEED);
-        }
-
         /** Loads the last checkpoint, if the run is to be resumed and there is one, and returns its position. */
-        private TrainingProgress resume() throws IOException {
+        private TrainingProgress resume(String data) throws IOException {
             var latest = new AtomicReference<String>(); // on rank 0
             FileWork.onRankZero(group, () -> {
                 boolean resumes = job.checkpoints.resume() || World.restarts() > 0;
@@ -193,6 +188,9 @@ public final class CheckpointedTraining
                     c.model().config().numHeads(),
                     (long) group.size() * c.model().batch());
             progress.restoreRandomState(file, group.rank(), group.device());
+            if (group.rank() == 0) {
+                progress.otherData(file, data).ifPresent(System.err::println);
+            }
             return progress;
         }
 
@@ -206,11 +204,11 @@ public final class CheckpointedTraining
             }
         }
 
-        private void save(long step, long sequences) throws IOException {
+        private void save(long step, long sequences, String data) throws IOException {
             List<byte[]> randomStates = group.allGather(Torch.randomState(group.device()));
             training.save(
                     folder,
-                    new TrainingProgress(step, sequences, c.model().config().numHeads(), randomStates),
+                    new TrainingProgress(step, sequences, c.model().config().numHeads(), data, randomStates),
                     group);
         }
 

@@ -55,7 +55,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p><b>Exclusive use of the group.</b> A {@linkplain CommunicationThread separate thread} starts the collectives
  * during the backward pass. From the start of a backward pass until {@link #finishGradientSynchronization} no other
- * collective may use the group, because its position among these collectives would differ between ranks.
+ * collective may use the group, because its position among these collectives would differ between ranks. A second
+ * container that trains at the same time needs a group of its own ({@link ProcessGroup#split}).
  *
  * <p><b>Unused parameters.</b> A rank on which a parameter has no gradient contributes zeros. A parameter that some
  * ranks use gets the sum of their gradients divided by the number of all ranks. A parameter that no rank uses keeps no

@@ -19,7 +19,11 @@ final class ModuleTensors {
     /** Returns the parameters and buffers of a module by name. */
     static Map<String, Tensor> of(NnModule module) {
         Map<String, Tensor> all = new LinkedHashMap<>(module.namedParameters());
-        all.putAll(module.namedBuffers());
+        module.namedBuffers().forEach((name, buffer) -> {
+            if (all.put(name, buffer) != null) {
+                throw new IllegalArgumentException("a parameter and a buffer have the name " + name);
+            }
+        });
         return all;
     }
 
