@@ -6,7 +6,6 @@ import cs336.torch.ProfilerRange;
 import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -468,12 +467,7 @@ public abstract class NnModule implements AutoCloseable {
         }
         state.forEach((tensorName, tensor) -> {
             String what = (ofParameters.contains(tensorName) ? "parameter " : "buffer ") + tensorName;
-            Tensor value = values.get(tensorName);
-            Tensors.requireDefined(what, value);
-            if (!Arrays.equals(Tensors.shape(value), Tensors.shape(tensor))) {
-                throw new IllegalArgumentException(what + " has the shape " + Arrays.toString(Tensors.shape(tensor))
-                        + ", not " + Arrays.toString(Tensors.shape(value)));
-            }
+            Tensors.requireShape(what, values.get(tensorName), Tensors.shape(tensor));
         });
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

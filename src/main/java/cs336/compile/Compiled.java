@@ -82,8 +82,7 @@ public final class Compiled implements AutoCloseable {
 
     private final TensorFunction function;
     private final List<Tensor> parameters; // of a function without a layer
-    private final NnModule layer; // null for a function without a layer
-    private final ModuleState layerState; // likewise
+    private final ModuleState layer; // null for a function without a layer
     private final boolean keepsAttention;
     private final boolean graphed;
     private final boolean fallsBack;
@@ -93,13 +92,12 @@ public final class Compiled implements AutoCloseable {
     private Compiled(
             TensorFunction function,
             List<Tensor> parameters,
-            NnModule layer,
+            ModuleState layer,
             boolean keepsAttention,
             boolean graphed,
             boolean fallsBack) {
         this.function = function;
         this.layer = layer;
-        layerState = layer == null ? null : new ModuleState(layer);
         this.parameters = List.copyOf(parameters);
         this.keepsAttention = keepsAttention;
         this.graphed = graphed;
@@ -114,7 +112,7 @@ public final class Compiled implements AutoCloseable {
 
     /** Returns the compiled form of a function. Nothing is recorded before the first call. */
     public static Compiled of(TensorFunction function) {
-        return of(function, List.of(), null);
+        return of(function, List.of());
     }
 
     /**
@@ -124,12 +122,8 @@ public final class Compiled implements AutoCloseable {
      * @param parameters the tensors, in addition to the inputs, to which gradients flow
      */
     public static Compiled of(TensorFunction function, List<Tensor> parameters) {
-        return of(function, parameters, null);
-    }
-
-    private static Compiled of(TensorFunction function, List<Tensor> parameters, NnModule layer) {
         Objects.requireNonNull(parameters, "parameters must not be null");
-        return new Compiled(function, parameters, layer, false, false, false);
+        return new Compiled(function, parameters, null, false, false, false);
     }
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
@@ -144,7 +138,7 @@ public final class Compiled implements AutoCloseable {
      */
     public static Compiled of(TensorFunction function, NnModule layer) {
         Objects.requireNonNull(layer, "layer must not be null");
-        return of(function, List.of(), layer);
+        return new Compiled(function, List.of(), new ModuleState(layer), false, false, false);
     }
 
     /**
@@ -197,7 +191,7 @@ public final class Compiled implements AutoCloseable {
         if (closed) {
             throw new IllegalStateException("this compiled function is closed");
         }
-        List<Tensor> read = layer == null ? parameters : layerState.parameters();
+        List<Tensor> read = layer == null ? parameters : layer.parameters();
         if (read.stream().anyMatch(parameter -> parameter.isNull())) {
             throw new IllegalStateException("a parameter of this compiled function is closed");
         }
@@ -281,7 +275,7 @@ public final class Compiled implements AutoCloseable {
         List<Boolean> trainable = Arrays.stream(concatenated(inputs, read))
                 .map(tensor -> GradMode.is_enabled() && tensor.requires_grad())
                 .toList();
-        int state = layer == null ? 0 : layerState.number();
+        int state = layer == null ? 0 : layer.number();
         return new Guard(guards, trainable, state, GradMode.is_enabled(), Autocast.state(), Torch.allowsTf32());
     }
 

@@ -180,6 +180,20 @@ public final class Tensors {
     }
 
     /**
+     * Checks that a tensor can be used and has this shape.
+     *
+     * @param name name of the argument in messages
+     * @throws IllegalArgumentException if it is null, closed or undefined, or has another shape
+     */
+    public static void requireShape(String name, Tensor tensor, long[] shape) {
+        requireDefined(name, tensor);
+        if (!Arrays.equals(shape(tensor), shape)) {
+            throw new IllegalArgumentException(
+                    name + " has the shape " + Arrays.toString(shape) + ", not " + Arrays.toString(shape(tensor)));
+        }
+    }
+
+    /**
      * Returns the shape of a tensor.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined

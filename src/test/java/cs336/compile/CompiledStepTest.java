@@ -9,6 +9,7 @@ import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.Linear;
 import cs336.basics.NnModule;
+import cs336.basics.Optimizer;
 import cs336.basics.Sgd;
 import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
@@ -243,7 +244,7 @@ class CompiledStepTest {
         }
     }
 
-    private static Tensor squaredError(Tensor outputs, Tensor targets) {
+    static Tensor squaredError(Tensor outputs, Tensor targets) {
         return outputs.sub(targets).square().mean();
     }
 
@@ -259,6 +260,15 @@ class CompiledStepTest {
         Device gpu = Device.cuda(0);
         assertArrayEquals(perceptron(null, gpu), perceptron(false, gpu));
         assertArrayEquals(perceptron(null, gpu), perceptron(true, gpu), 1e-5);
+    }
+
+    /** Trains on a batch without a compiled step, and returns the loss. */
+    static double plainStep(NnModule module, Optimizer optimizer, Tensor inputs, Tensor targets) {
+        optimizer.zeroGrad();
+        Tensor loss = squaredError(module.forward(inputs), targets);
+        Backward.of(loss).run();
+        optimizer.step();
+        return loss.item_double();
     }
 
     /**
@@ -280,15 +290,10 @@ class CompiledStepTest {
             for (int rows : new int[] {4, 6, 4, 4, 4, 6}) {
                 Tensor inputs = torch.randn(new long[] {rows, 5}, device.options(DType.FLOAT32));
                 Tensor targets = torch.randn(new long[] {rows, 3}, device.options(DType.FLOAT32));
-                if (isFused != null) {
-                    results.add(step.run(inputs, targets).item_double());
-                } else {
-                    optimizer.zeroGrad();
-                    Tensor loss = squaredError(module.forward(inputs), targets);
-                    Backward.of(loss).run();
-                    optimizer.step();
-                    results.add(loss.item_double());
-                }
+                results.add(
+                        isFused != null
+                                ? step.run(inputs, targets).item_double()
+                                : plainStep(module, optimizer, inputs, targets));
             }
             for (double weight : Tensors.toDoubles(module.parameters().get(0))) {
                 results.add(weight);

@@ -92,10 +92,6 @@ class ModuleStateTest {
         }
     }
 
-    private static Tensor squaredError(Tensor outputs, Tensor targets) {
-        return outputs.sub(targets).square().mean();
-    }
-
     /**
      * Trains in both modes.
      *
@@ -108,7 +104,7 @@ class ModuleStateTest {
         try (var scope = MemoryScope.open();
                 var module = new Classifier();
                 var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
-                var step = CompiledStep.of(module, ModuleStateTest::squaredError, optimizer, Precision.FP32)) {
+                var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {
             if (Boolean.TRUE.equals(isFused)) {
                 step.fuse();
             }
@@ -116,15 +112,10 @@ class ModuleStateTest {
                 module.train(training);
                 Tensor inputs = torch.randn(8, 4);
                 Tensor targets = torch.randn(8, 3);
-                if (isFused != null) {
-                    results.add(step.run(inputs, targets).item_double());
-                } else {
-                    optimizer.zeroGrad();
-                    Tensor loss = squaredError(module.forward(inputs), targets);
-                    Backward.of(loss).run();
-                    optimizer.step();
-                    results.add(loss.item_double());
-                }
+                results.add(
+                        isFused != null
+                                ? step.run(inputs, targets).item_double()
+                                : CompiledStepTest.plainStep(module, optimizer, inputs, targets));
             }
             assertEquals(5, Tensors.toLongs(module.norm.batches)[0]);
             for (Tensor tensor : module.stateDict().values()) {
@@ -148,7 +139,7 @@ class ModuleStateTest {
         try (var scope = MemoryScope.open();
                 var module = new CheckpointedDropout(isCheckpointed);
                 var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
-                var step = CompiledStep.of(module, ModuleStateTest::squaredError, optimizer, Precision.FP32)) {
+                var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {
             if (isFused) {
                 step.fuse();
             }
@@ -311,9 +302,9 @@ class ModuleStateTest {
                 var module = new Classifier();
                 var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
                 var none = new AdamW(Map.of(), AdamWSettings.of(0.01));
-                var step = CompiledStep.of(module, ModuleStateTest::squaredError, optimizer, Precision.FP32)
+                var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)
                         .fuse()) {
-            BinaryOperator<Tensor> loss = ModuleStateTest::squaredError;
+            BinaryOperator<Tensor> loss = CompiledStepTest::squaredError;
             var ofOptimizer =
                     assertThrows(NullPointerException.class, () -> CompiledStep.of(module, loss, null, Precision.FP32));
             assertEquals("optimizer must not be null", ofOptimizer.getMessage());

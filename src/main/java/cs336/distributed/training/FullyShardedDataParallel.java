@@ -20,7 +20,6 @@ import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -305,20 +304,14 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 throw new IllegalArgumentException("there is no parameter or persistent buffer " + given);
             }
         }
-        parameters.forEach((name, parameter) -> requireShape("parameter " + name, whole.get(name), parameter.shape()));
-        buffers.forEach((name, buffer) -> requireShape("buffer " + name, whole.get(name), Tensors.shape(buffer)));
+        parameters.forEach(
+                (name, parameter) -> Tensors.requireShape("parameter " + name, whole.get(name), parameter.shape()));
+        buffers.forEach(
+                (name, buffer) -> Tensors.requireShape("buffer " + name, whole.get(name), Tensors.shape(buffer)));
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             parameters.forEach((name, parameter) -> parameter.load(whole.get(name)));
             buffers.forEach((name, buffer) -> buffer.copy_(whole.get(name)));
-        }
-    }
-
-    private static void requireShape(String name, Tensor given, long[] shape) {
-        Tensors.requireDefined(name, given);
-        if (!Arrays.equals(Tensors.shape(given), shape)) {
-            throw new IllegalArgumentException(name + " has the shape " + Arrays.toString(shape) + ", not "
-                    + Arrays.toString(Tensors.shape(given)));
         }
     }
 
