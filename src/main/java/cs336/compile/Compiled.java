@@ -177,7 +177,8 @@ public final class Compiled implements AutoCloseable {
      * inside of a function that is being recorded becomes a part of that recording.
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
-     * seed: unused ones are removed, and a recording with gradients draws numbers of its own.
+     * seed: unused ones are removed, a recording with gradients draws numbers of its own, and on a GPU kernels of
+     * dropout draw them by Philox from one seed per call. After {@code manual_seed} the calls repeat their numbers.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of

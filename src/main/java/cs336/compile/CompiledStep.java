@@ -185,8 +185,8 @@ public final class CompiledStep implements AutoCloseable {
      * }</pre>
      *
      * <p>Module and loss must not depend on anything that changes except inputs, targets, the elements of other
-     * tensors, and the {@linkplain NnModule#isTraining training mode}. On a GPU they cannot draw random numbers, for
-     * example for dropout; train such a module in a loop without a compiled step.
+     * tensors, and the {@linkplain NnModule#isTraining training mode}. On a GPU dropout needs {@link #fuse}; other
+     * random operators cannot be recorded.
      *
      * @param loss computes the loss, a 0-dimensional tensor, from the module's output and the targets
      * @param optimizer updates the module's parameters; the caller closes it
@@ -297,7 +297,8 @@ public final class CompiledStep implements AutoCloseable {
      * pass. In bf16 without {@link DistributedDataParallel}, {@code grad()} of a weight is bf16 after a step. With
      * AdamW in any precision but fp16, {@link #clip} scales what the optimizer reads, but not {@code grad()}.
      *
-     * <p>On a GPU a target outside the vocabulary is not detected: its token counts with a loss of 0.
+     * <p>On a GPU a target outside the vocabulary is not detected: its token counts with a loss of 0. Dropout draws
+     * other numbers than PyTorch after the same seed; its mask is not stored, but recomputed in the backward pass.
      */
     public CompiledStep fuse() {
         requireNoPass("fuse");

@@ -1,5 +1,7 @@
 package cs336.torch;
 
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import org.bytedeco.cuda.cudart.CUgraphExec_st;
 import org.bytedeco.cuda.cudart.CUgraph_st;
@@ -28,8 +30,9 @@ import org.bytedeco.pytorch.global.torch_cuda;
  *
  * <p>A replay reads and writes the addresses that were recorded. Inputs and outputs are therefore tensors that exist
  * before the capture and stay alive as long as the graph; memory allocated during the capture comes from a pool that
- * belongs to the graph. Work that waits for the GPU ({@code item()}, a copy to the host) or draws random numbers cannot
- * be recorded. All methods must be called on the same thread.
+ * belongs to the graph. Work that waits for the GPU ({@code item()}, a copy to the host) cannot be recorded, nor can
+ * PyTorch's random operators, such as dropout; in a {@linkplain cs336.compile.Compiled compiled} function dropout can.
+ * All methods must be called on the same thread.
  *
  * <p>Graphs of one GPU must not run at the same time. They are recorded on the same stream, and matrix multiplications
  * that were recorded on a stream share a workspace: results could be wrong, or a kernel could wait forever.
@@ -46,6 +49,7 @@ public final class CudaGraph implements AutoCloseable {
 
     private static volatile long capturingStream = -1;
     private static volatile long capture; // number of the capture in progress, or 0
+    private static volatile CudaGraph recording; // the graph of this capture, or null
 
     /**
      * Tells the allocator which stream's allocations belong to the pool. All graphs share it, because JavaCPP allows
@@ -57,6 +61,7 @@ public final class CudaGraph implements AutoCloseable {
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
     private MemoryPool shared; // the pool of the graph that this one continues, or null
     private MemoryPool pool;
+    private final List<Runnable> beforeReplays = new CopyOnWriteArrayList<>();
     private boolean recorded;
     private boolean closed;
 
@@ -131,6 +136,20 @@ public final class CudaGraph implements AutoCloseable {
         return capture;
     }
 
+    /**
+     * Adds an action of the host to the graph that is being recorded: each replay runs it first, on the thread and the
+     * current stream of the replay. It can change the elements of tensors that the graph reads.
+     *
+     * @throws IllegalStateException if no graph is being recorded
+     */
+    public static void beforeEachReplay(Runnable action) {
+        CudaGraph graph = recording;
+        if (graph == null) {
+            throw new IllegalStateException("beforeEachReplay() was called while no graph is being recorded");
+        }
+        graph.beforeReplays.add(action);
+    }
+
     /** Returns whether {@link #record} has succeeded. */
     public boolean isRecorded() {
         return recorded;
@@ -146,6 +165,7 @@ public final class CudaGraph implements AutoCloseable {
         if (!recorded) {
             throw new IllegalStateException("replay() was called before record()");
         }
+        beforeReplays.forEach(Runnable::run);
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             check(cudart.cuGraphLaunch(executable, current.stream()), "cuGraphLaunch");
         }
@@ -246,6 +266,8 @@ public final class CudaGraph implements AutoCloseable {
             torch_cuda.beginAllocateToPool(index, pool.id, filter());
             capturingStream = raw.address();
             capture = pool.number;
+            recording = this;
+            beforeReplays.clear(); // those of a capture that failed
             try {
                 check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
                 RuntimeException failure = null;
@@ -264,6 +286,7 @@ public final class CudaGraph implements AutoCloseable {
                 torch_cuda.endAllocateToPool(index, pool.id);
                 capturingStream = -1;
                 capture = 0;
+                recording = null;
             }
         }
     }
@@ -274,8 +297,8 @@ public final class CudaGraph implements AutoCloseable {
                 : String.valueOf(failure.getMessage()).lines().findFirst().orElse("");
         return new IllegalStateException(
                 "the work cannot be recorded as a CUDA graph: " + reason
-                        + "; it must not wait for the GPU (item(), copies to the host) or draw random numbers (dropout);"
-                        + " such work runs only without a graph",
+                        + "; it must not wait for the GPU (item(), copies to the host) or draw random numbers;"
+                        + " such work runs only without a graph, and dropout also if it is compiled with fusion",
                 failure);
     }
 

@@ -346,6 +346,9 @@ final class KernelEmitter {
     private void preamble(String tile) {
         line("#define VEC " + vector);
         line("#include \"fused.cuh\"");
+        if (group.members().stream().anyMatch(member -> PointwiseOperator.applies(PointwiseFunction.RANDOM, member))) {
+            line("#include \"random.cuh\"");
+        }
         line("");
         line("constexpr long long ROWS = " + group.rows() + ", COLUMNS = " + group.columns() + ";");
         line("constexpr int " + tile + ";");

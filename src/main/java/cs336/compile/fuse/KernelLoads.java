@@ -164,8 +164,9 @@ final class KernelLoads {
 
     /** Returns the number of elements per access: as many as 16 bytes hold, if all rows can be divided so. */
     private int vector(List<ProgramValue> outputs) {
-        Stream<DType> loaded =
-                expressions.keySet().stream().filter(load -> !isPerRow(load)).map(Load::dtype);
+        Stream<DType> loaded = expressions.keySet().stream()
+                .filter(load -> !isPerRow(load) && !load.access.isScalar())
+                .map(Load::dtype);
         Stream<DType> stored = outputs.stream() // the level of a concatenation is null
                 .filter(value -> group.level(value) == Level.ELEMENT || group.level(value) == null)
                 .map(ProgramValue::dtype);

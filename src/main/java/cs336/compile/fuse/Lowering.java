@@ -17,6 +17,7 @@ import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -24,6 +25,7 @@ import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
+import org.bytedeco.pytorch.Tensor;
 
 /**
  * The pass that rewrites PyTorch's operators as {@link PointwiseOperator} and {@link ReductionOperator} operations,
@@ -42,6 +44,7 @@ final class Lowering {
     private final Map<ProgramValue, ProgramValue> replacements = new HashMap<>();
     private final Map<ProgramValue, Constant> numbers = new HashMap<>(); // values whose elements are all one number
     private final Set<ProgramValue> outside;
+    private ProgramValue seed; // of a run; null if there are no random numbers
     private int size;
 
     private Lowering(Program program, Device device) {
@@ -60,13 +63,24 @@ final class Lowering {
         for (Operation operation : program.operations()) {
             Operation replaced = operation.withViews(this::replaced);
             ProgramValue out = target(replaced);
-            if (out == null || replaced.operator().isRandom() || !lower(replaced, out)) {
+            if (out == null || !lower(replaced, out)) {
                 operations.add(withOverwrites(replaced));
             } else if (!replaced.overwrites().isEmpty()) {
                 replacements.put(replaced.overwrites().get(0), out);
             }
         }
-        return program.withOperations(operations).withOutputs(this::replaced).withSize(size);
+        Program lowered = program.withOperations(operations).withOutputs(this::replaced);
+        return seed == null ? lowered.withSize(size) : withSeed(lowered);
+    }
+
+    /** Returns the program with the operation that returns the seed of a run. */
+    private Program withSeed(Program lowered) {
+        var state = new ProgramValue(size++, "seed", RandomSeed.LAYOUT);
+        Map<ProgramValue, Tensor> constants = new LinkedHashMap<>(program.constants());
+        constants.put(state, RandomSeed.newState(device));
+        List<Operation> all = new ArrayList<>(operations);
+        all.add(0, Operation.of(RandomSeed.RANDOM_SEED, List.of(new View(state)), seed));
+        return lowered.withOperations(all).withConstants(constants).withSize(size);
     }
 
     /** Appends the lowered operation, or returns false if there is no rule for it. */
@@ -115,6 +129,15 @@ final class Lowering {
             case "native_layer_norm_backward" -> layerNormBackward(operation);
             case "nll_loss_forward" -> negativeLogLikelihood(operation);
             case "nll_loss_backward" -> negativeLogLikelihoodBackward(out, in);
+            case "bernoulli.float", "bernoulli.p" ->
+                emit(out, CAST, isBelow(in.get(1).number(), out.layout()));
+            case "native_dropout" -> dropout(operation);
+            case "native_dropout_backward" ->
+                emit(
+                        out,
+                        MUL,
+                        wide(layout, MUL, in.get(0), in.get(1)),
+                        constant(in.get(2).number()));
             default -> false;
         };
     }
@@ -343,6 +366,31 @@ final class Lowering {
         long[] strides = {rows.strides()[0], 0};
         var asColumn = new View(target.value(), new Layout(rows.dtype(), shape, strides, rows.offset(), false));
         return pointwise(like(DType.BOOL, like), EQ, column, asColumn);
+    }
+
+    /** x · mask ÷ (1 − p) with a random mask that is 0 with probability p, and the mask. */
+    private boolean dropout(Operation operation) {
+        List<Argument> in = operation.arguments();
+        if (Boolean.FALSE.equals(((Constant) in.get(2)).value())) {
+            return false; // not in training mode
+        }
+        ProgramValue out = operation.output();
+        ProgramValue mask = operation.outputs().get(1);
+        double kept = 1 - in.get(1).number();
+        emit(mask, CAST, isBelow(kept, out.layout()));
+        View masked = wide(out.layout(), MUL, in.get(0), new View(mask));
+        return emit(out, MUL, masked, constant(kept == 0 ? 0 : 1 / kept));
+    }
+
+    /** Returns for each element whether a new random number between 0 and 1 is below a bound. */
+    private View isBelow(double bound, Layout like) {
+        seed = seed == null ? new ProgramValue(size++, RandomSeed.LAYOUT) : seed;
+        View number = pointwise(Layout.contiguous(DType.INT64, like.elements()), INDEX);
+        View index = new View(number.value(), like(DType.INT64, like));
+        var sequence = new Constant((long) size, null);
+        View random = pointwise(like(DType.INT64, like), RANDOM, new View(seed), sequence, index);
+        var integer = new Constant(Math.round(bound * (1L << Integer.SIZE)), null);
+        return pointwise(like(DType.BOOL, like), LT, random, integer);
     }
 
     private boolean complexMul(Operation operation, ProgramValue out) {

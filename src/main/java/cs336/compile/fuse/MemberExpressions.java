@@ -3,7 +3,6 @@ package cs336.compile.fuse;
 import cs336.compile.fuse.FusionGroup.Level;
 import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.View;
-import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.torch.DType;
 import java.util.ArrayList;
@@ -33,13 +32,21 @@ final class MemberExpressions {
             operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
         }
         if (function == PointwiseFunction.INDEX) {
-            Layout layout = member.output().layout();
-            long size = layout.shape()[layout.shape().length - 1];
-            return size == group.columns()
-                    ? "column + i"
-                    : "(" + (group.hasReduction() ? "row * COLUMNS + column" : "column") + " + i) % " + size;
+            return index(member);
         }
         return rounded(member, function.cuda(operands));
+    }
+
+    /** Returns the index of an element in its last dimension, which may cover several rows. */
+    private String index(Operation member) {
+        long[] shape = member.output().layout().shape();
+        long size = shape[shape.length - 1];
+        boolean isRow = group.level(member.output()) == Level.ROW;
+        if (!isRow && size == group.columns()) {
+            return "column + i";
+        }
+        String position = isRow ? "row" : (group.hasReduction() ? "row * COLUMNS + column" : "column") + " + i";
+        return size == (isRow ? group.rows() : group.elements()) ? position : "(" + position + ") % " + size;
     }
 
     /** Returns the operand of a reduction in the dtype of the computation. */

@@ -85,7 +85,7 @@ final class EmulatedKernels {
 
     /** Compiles and runs all kernels in a folder, and passes each result with its expected value to the consumer. */
     void compare(Path folder, Consumer<Comparison> results) throws IOException, InterruptedException {
-        var gpu = new EmulatedGpu("fused.cuh");
+        var gpu = new EmulatedGpu("fused.cuh", "random.cuh");
         Map<String, String> namespaces = new HashMap<>(); // by source, because equal layers have equal kernels
         for (Run run : runs) {
             String namespace = namespaces.computeIfAbsent(run.form.source(), source -> {

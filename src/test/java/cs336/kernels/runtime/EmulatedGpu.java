@@ -18,7 +18,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class EmulatedGpu {
     private static final List<String> HEADERS = List.of("device.h", "elements.cuh");
-    private static final List<String> KERNEL_HEADERS = List.of("fused.cuh", "row_sum.cuh");
+    private static final List<String> KERNEL_HEADERS = List.of("fused.cuh", "random.cuh", "row_sum.cuh");
 
     private final StringBuilder declarations = new StringBuilder();
     private final StringBuilder body = new StringBuilder();
