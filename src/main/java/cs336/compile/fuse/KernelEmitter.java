@@ -594,6 +594,11 @@ final class KernelEmitter {
                 line(indent + "    " + name + "[i] = " + a + " * " + b + " - " + next(a) + " * " + next(b) + ";");
                 line(indent + "    " + name + "[i + 1] = " + a + " * " + next(b) + " + " + next(a) + " * " + b + ";");
                 line(indent + "}");
+            } else if (PointwiseOperator.applies(PointwiseFunction.RANDOM, member)) {
+                String generator = "philox" + id(member); // one for all elements, because a block has several numbers
+                line(indent + "Philox " + generator + ";");
+                String number = expressions.of(member).replace("Philox()", generator);
+                line(indent + "EACH(i) " + name + "[i] = " + number + ";");
             } else {
                 line(indent + "EACH(i) " + name + "[i] = " + expressions.of(member) + ";");
             }

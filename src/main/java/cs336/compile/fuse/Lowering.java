@@ -45,6 +45,7 @@ final class Lowering {
     private final Map<ProgramValue, Constant> numbers = new HashMap<>(); // values whose elements are all one number
     private final Set<ProgramValue> outside;
     private ProgramValue seed; // of a run; null if there are no random numbers
+    private int sequences; // of random numbers
     private int size;
 
     private Lowering(Program program, Device device) {
@@ -387,7 +388,7 @@ final class Lowering {
         seed = seed == null ? new ProgramValue(size++, RandomSeed.LAYOUT) : seed;
         View number = pointwise(Layout.contiguous(DType.INT64, like.elements()), INDEX);
         View index = new View(number.value(), like(DType.INT64, like));
-        var sequence = new Constant((long) size, null);
+        var sequence = new Constant((long) sequences++, null);
         View random = pointwise(like(DType.INT64, like), RANDOM, new View(seed), sequence, index);
         var integer = new Constant(Math.round(bound * (1L << Integer.SIZE)), null);
         return pointwise(like(DType.BOOL, like), LT, random, integer);
