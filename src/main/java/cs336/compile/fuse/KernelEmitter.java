@@ -594,15 +594,24 @@ final class KernelEmitter {
                 line(indent + "    " + name + "[i] = " + a + " * " + b + " - " + next(a) + " * " + next(b) + ";");
                 line(indent + "    " + name + "[i + 1] = " + a + " * " + next(b) + " + " + next(a) + " * " + b + ";");
                 line(indent + "}");
-            } else if (PointwiseOperator.applies(PointwiseFunction.RANDOM, member)) {
-                String generator = "philox" + id(member); // one for all elements, because a block has several numbers
-                line(indent + "Philox " + generator + ";");
-                String number = expressions.of(member).replace("Philox()", generator);
-                line(indent + "EACH(i) " + name + "[i] = " + number + ";");
+            } else if (drawsBlocks(member)) {
+                String arguments = member.arguments().stream()
+                        .map(argument -> expressions.operand(member, argument))
+                        .collect(Collectors.joining(", "));
+                line("#pragma unroll");
+                line(indent + "for (int i = 0; i < VEC; i += 4) philoxBlock(" + arguments + ", " + name + " + i);");
             } else {
                 line(indent + "EACH(i) " + name + "[i] = " + expressions.of(member) + ";");
             }
         }
+    }
+
+    /** Returns whether a member draws four random numbers at a time: their indices must follow a multiple of four. */
+    private boolean drawsBlocks(Operation member) {
+        return PointwiseOperator.applies(PointwiseFunction.RANDOM, member)
+                && vector % 4 == 0
+                && group.columns() % 4 == 0
+                && group.level(member.view(2).value()) == Level.ELEMENT;
     }
 
     private static String next(String operand) {

@@ -38,7 +38,7 @@ enum PointwiseFunction {
      * A random integer from 0 to 2³² − 1, by {@link Philox}. The arguments are a seed, the number of a sequence, and
      * the index of the integer in this sequence.
      */
-    RANDOM("Philox()(%1$s, %2$s, %3$s)", x -> Philox.of(x[0], x[1], x[2])),
+    RANDOM("philox(%1$s, %2$s, %3$s)", x -> Philox.of(x[0], x[1], x[2])),
     /** The product of complex numbers, each stored as two reals in the last dimension. */
     COMPLEX_MUL(null, x -> torch.view_as_real(complex(x[0]).mul(complex(x[1]))));
 
