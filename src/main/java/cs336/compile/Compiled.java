@@ -178,7 +178,7 @@ public final class Compiled implements AutoCloseable {
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
      * seed: unused ones are removed, a recording with gradients draws numbers of its own, and on a GPU kernels of
-     * dropout draw them by Philox from one seed per call. After {@code manual_seed} the calls repeat their numbers.
+     * dropout draw them by Philox from a seed, one random number of the device per call.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of

@@ -12,15 +12,14 @@ import cs336.torch.NoGrad;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
-import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * The operator that returns a new seed in each run of a program, for {@link PointwiseFunction#RANDOM}. The seed is
- * drawn from PyTorch's generator of the CPU, so {@code manual_seed} makes runs reproducible. The argument is a constant
- * of the program, an int64 tensor of shape [1] that holds the seed of the present run. A CUDA graph contains only the
- * copy of this tensor; each replay draws a seed first.
+ * The operator that returns a new seed in each run of a program, for {@link PointwiseFunction#RANDOM}. PyTorch's
+ * generator of the device draws it, so {@code manual_seed} makes runs reproducible, and a checkpoint of the generator's
+ * state covers it. The argument is a constant of the program, an int64 tensor of shape [1] that holds the seed of the
+ * present run. A CUDA graph contains only the copy of this tensor; each replay draws a seed first.
  */
 enum RandomSeed implements TensorOperator {
     RANDOM_SEED;
@@ -54,7 +53,7 @@ enum RandomSeed implements TensorOperator {
     private static void draw(Tensor state) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            state.fill_(new Scalar(torch.randint(Long.MAX_VALUE, new long[] {1}).item_long()));
+            state.random_();
         }
     }
 
