@@ -12,14 +12,20 @@ import java.util.Objects;
  * <pre>
  * expression = term { ("+" | "-") term }
  * term       = factor { ("*" | "/") factor }
- * factor     = number [ unit ] | "(" expression ")" | selection [ "." column ]
- * selection  = name [ "@" machine ] [ "[" column "=" value { "," value } { "," column "=" … } "]" ]
+ * factor     = number [ unit ] | [ "abs" ] "(" expression ")" | selection [ "." column ] | extreme
+ * selection  = name [ "@" machine ] [ "[" filters "]" ]
+ * extreme    = ( "min" | "max" ) "[" filters { ";" filters } "]" "(" expression ")"
+ * filters    = column "=" value { "," value } { "," column "=" … }
  * </pre>
  *
  * The unit of a number is one word, as in {@code 989e12 FLOP}; a rate is written as a quotient, as in {@code 989e12
  * FLOP / 1 s}. A name is a name defined by {@link MeasurementQuery#define} or the name of a problem. The default column
  * is {@code mean}, or {@code value} in a file of single steps. Names may contain hyphens, so a minus sign needs spaces
  * around it.
+ *
+ * <p>An extreme is the smallest or largest value of its expression, in which <code>{column}</code> stands for each of
+ * the column's values: <code>max[size=small, xl, context=128, 512](ours[size={size}, context={context}])</code> has
+ * four cases, all combinations. Further filters after a semicolon add further cases. {@code abs} drops the sign.
  */
 public final class Expression {
     private static final int DEEPEST = 100;
@@ -27,7 +33,8 @@ public final class Expression {
     private final String text;
     private final MeasurementQuery numbers;
     private int position;
-    private int depth; // of parentheses
+    private int depth; // of parentheses and extremes
+    private Map<String, String> place = Map.of(); // of an extreme that is the whole expression
 
     private Expression(String text, MeasurementQuery numbers) {
         this.text = Objects.requireNonNull(text, "text must not be null").strip();
@@ -35,15 +42,18 @@ public final class Expression {
     }
 
     /**
-     * Returns the value of an expression.
+     * Returns the value of an expression, with its place if the expression is one extreme and nothing more.
      *
      * @throws IllegalArgumentException if the expression is malformed or a selection is not exactly one number
      */
-    static Quantity evaluate(String text, MeasurementQuery numbers) {
+    static Extreme evaluate(String text, MeasurementQuery numbers) {
         var expression = new Expression(text, numbers);
-        Quantity value = expression.sum();
-        expression.requireEnd();
-        return value;
+        return new Extreme(expression.whole(), expression.place);
+    }
+
+    /** Returns whether a name is that of a function, which no measurements may have. */
+    static boolean isFunction(String name) {
+        return name.equals("min") || name.equals("max") || name.equals("abs");
     }
 
     /**
@@ -62,6 +72,12 @@ public final class Expression {
     /** Returns true if the text is a selection and nothing more. */
     static boolean isSelection(String text) {
         return text.strip().matches("[A-Za-z_][\\w-]*(@[\\w.-]+)?(\\s*\\[[^\\[\\]]*\\])?");
+    }
+
+    private Quantity whole() {
+        Quantity value = sum();
+        requireEnd();
+        return value;
     }
 
     private Quantity sum() {
@@ -93,13 +109,7 @@ public final class Expression {
     private Quantity factor() {
         skipSpace();
         if (consume('(')) {
-            if (++depth > DEEPEST) {
-                throw error("more than " + DEEPEST + " nested parentheses");
-            }
-            Quantity value = sum();
-            expect(')');
-            depth--;
-            return value;
+            return parenthesized();
         }
         if (position < text.length() && (Character.isDigit(text.charAt(position)) || text.charAt(position) == '.')) {
             double number = number();
@@ -113,7 +123,20 @@ public final class Expression {
             }
             return Quantity.of(number, unit);
         }
+        int start = position;
         String name = name();
+        if (name.equals("abs")) {
+            expect('(');
+            return parenthesized().absolute();
+        }
+        if (isFunction(name)) {
+            Extreme extreme = extreme(name);
+            skipSpace();
+            if (start == 0 && position == text.length()) {
+                place = extreme.place();
+            }
+            return extreme.value();
+        }
         Quantity defined = numbers.defined(name);
         if (defined != null) {
             return defined;
@@ -127,6 +150,57 @@ public final class Expression {
         return numbers.quantity(selection, column);
     }
 
+    private Quantity parenthesized() {
+        enter();
+        Quantity value = sum();
+        expect(')');
+        depth--;
+        return value;
+    }
+
+    private Extreme extreme(String function) {
+        expect('[');
+        var cases = new ArrayList<Map<String, String>>();
+        for (String filters : untilBracket().split(";", -1)) {
+            cases.addAll(Extreme.combinations(filters(filters)));
+        }
+        if (cases.stream().map(Map::keySet).distinct().count() > 1) {
+            throw error("the cases of " + function + " must have the same columns");
+        }
+        expect('(');
+        enter();
+        int end = closingParenthesis();
+        String expression = text.substring(position, end);
+        position = end + 1;
+        Extreme extreme = Extreme.of(function.equals("max"), cases, expression, this::nested);
+        depth--;
+        return extreme;
+    }
+
+    private Quantity nested(String text) {
+        var expression = new Expression(text, numbers);
+        expression.depth = depth;
+        return expression.whole();
+    }
+
+    private void enter() {
+        if (++depth > DEEPEST) {
+            throw error("more than " + DEEPEST + " nested parentheses");
+        }
+    }
+
+    /** Returns the index of the parenthesis that closes the one in front of the position. */
+    private int closingParenthesis() {
+        int open = 1;
+        for (int i = position; i < text.length(); i++) {
+            open += text.charAt(i) == '(' ? 1 : text.charAt(i) == ')' ? -1 : 0;
+            if (open == 0) {
+                return i;
+            }
+        }
+        throw error("')' is missing");
+    }
+
     private Selection selection(String name) {
         String machine = null;
         if (position < text.length() && text.charAt(position) == '@') {
@@ -136,29 +210,7 @@ public final class Expression {
             }
             machine = text.substring(start, position);
         }
-        Map<String, List<String>> filters = new LinkedHashMap<>();
-        if (consume('[')) {
-            int close = text.indexOf(']', position);
-            if (close < 0) {
-                throw error("']' is missing");
-            }
-            String last = null;
-            for (String condition : text.substring(position, close).split(",", -1)) {
-                int equals = condition.indexOf('=');
-                String value = condition.substring(equals + 1).strip();
-                if (equals >= 0) {
-                    last = condition.substring(0, equals).strip();
-                    if (filters.put(last, new ArrayList<>()) != null) {
-                        throw error("column " + last + " has two filters");
-                    }
-                }
-                if (last == null || last.isEmpty() || value.isEmpty()) {
-                    throw error("\"" + condition.strip() + "\" is not of the form column=value");
-                }
-                filters.get(last).add(value);
-            }
-            position = close + 1;
-        }
+        Map<String, List<String>> filters = consume('[') ? filters(untilBracket()) : Map.of();
         Selection base = numbers.selectionNamed(name);
         if (base == null) {
             return new Selection(name, machine, filters);
@@ -167,6 +219,38 @@ public final class Expression {
                 (column, values) -> requireNarrower(name, column, base.filters().get(column), values));
         return new Selection(base.problem(), machine == null ? base.machine() : machine, base.filters())
                 .refined(filters);
+    }
+
+    /** Returns the text up to the next closing bracket and moves behind it. */
+    private String untilBracket() {
+        int close = text.indexOf(']', position);
+        if (close < 0) {
+            throw error("']' is missing");
+        }
+        String content = text.substring(position, close);
+        position = close + 1;
+        return content;
+    }
+
+    /** Returns the values by column of {@code column=value, value, column=value}. */
+    private Map<String, List<String>> filters(String conditions) {
+        var filters = new LinkedHashMap<String, List<String>>();
+        String last = null;
+        for (String condition : conditions.split(",", -1)) {
+            int equals = condition.indexOf('=');
+            String value = condition.substring(equals + 1).strip();
+            if (equals >= 0) {
+                last = condition.substring(0, equals).strip();
+                if (filters.put(last, new ArrayList<>()) != null) {
+                    throw error("column " + last + " has two filters");
+                }
+            }
+            if (last == null || last.isEmpty() || value.isEmpty()) {
+                throw error("\"" + condition.strip() + "\" is not of the form column=value");
+            }
+            filters.get(last).add(value);
+        }
+        return filters;
     }
 
     /** Checks that a filter does not replace one of a name; it may select some of several values. */

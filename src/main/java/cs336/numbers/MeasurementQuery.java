@@ -41,6 +41,7 @@ import tech.tablesaw.selection.BitmapBackedSelection;
  * double ms = h200.value("benchmarking_script", Map.of("size", "xl", "context", "512", "metric", "forward"), "mean");
  * String text = h200.text("benchmarking_script[size=xl, context=512, metric=forward].std : %.2f ms");
  * String ratio = h200.text("ours[size=xl] / peer[size=xl] : %.2f");
+ * String most = h200.text("max[size=small, xl](ours[size={size}] / peer[size={size}]) : %.2f");
  * }</pre>
  *
  * <p>A reference must match exactly one row, and this row must have a number. Otherwise an
@@ -151,6 +152,9 @@ public final class MeasurementQuery {
         if (!name.matches("[A-Za-z_][\\w-]*")) {
             throw new IllegalArgumentException(
                     "name \"" + name + "\" must consist of letters, digits, _ and -, and start with a letter or _");
+        }
+        if (Expression.isFunction(name)) {
+            throw new IllegalArgumentException("name \"" + name + "\" is a function");
         }
         if (quantities.containsKey(name) || selections.containsKey(name)) {
             throw new IllegalArgumentException("name \"" + name + "\" is already defined");
@@ -268,11 +272,14 @@ public final class MeasurementQuery {
      *     of a sum or difference have different dimensions, or a divisor is 0
      */
     public Quantity quantity(String expression) {
-        return Expression.evaluate(expression, this);
+        return Expression.evaluate(expression, this).value();
     }
 
     /**
-     * Returns a formatted number for an expression, a colon and a format: {@code xl[metric=forward] : %.1f ms}.
+     * Returns a formatted number for an expression, a colon and a format: {@code xl[metric=forward] : %.1f ms}. If the
+     * expression is one extreme, the format may name its place in parentheses: <code>
+     * max[size=small, xl](ours[size={size}])
+     * : %.1f ms ({size})</code>.
      *
      * @throws IllegalArgumentException if the expression or the format is malformed, a selection is not exactly one
      *     number, or the unit of the format has another dimension
@@ -282,8 +289,8 @@ public final class MeasurementQuery {
         if (colon < 0) {
             throw new IllegalArgumentException("no format: add it after a colon, as in \"… : %.1f ms\"");
         }
-        NumberFormat format = NumberFormat.parse(reference.substring(colon + 1));
-        return format.write(quantity(reference.substring(0, colon)));
+        ReferenceFormat format = ReferenceFormat.parse(reference.substring(colon + 1));
+        return format.write(Expression.evaluate(reference.substring(0, colon), this));
     }
 
     /**

@@ -40,6 +40,11 @@ public record Quantity(double value, Unit unit) {
         return new Quantity(value - other.in(unit).value, unit);
     }
 
+    /** Returns this quantity without its sign. */
+    Quantity absolute() {
+        return new Quantity(Math.abs(value), unit);
+    }
+
     /** Returns the product of numbers and units. */
     Quantity times(Quantity other) {
         return new Quantity(value * other.value, unit.times(other.unit));

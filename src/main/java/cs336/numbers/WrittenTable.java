@@ -113,11 +113,7 @@ public record WrittenTable(String name, String caption, String markdown) {
                     "\"for: " + loop + "\" must be of the form \"for: size | pass =" + " small | forward; xl | step\"");
         }
         List<String> names = cells(sides[0]);
-        for (String name : names) {
-            if (!row.contains("{" + name + "}")) {
-                throw new IllegalArgumentException("the row after \"for\" does not contain {" + name + "}");
-            }
-        }
+        Placeholders.requireAll(row, names, "the row after \"for\"");
         if (new LinkedHashSet<>(names).size() < names.size()) {
             throw new IllegalArgumentException("\"for\" has a name twice: " + String.join(" | ", names));
         }
@@ -128,7 +124,7 @@ public record WrittenTable(String name, String caption, String markdown) {
                 throw new IllegalArgumentException(
                         "\"" + list.strip() + "\" must have " + names.size() + " values: " + String.join(" | ", names));
             }
-            rows.add(filled(row, names, values));
+            rows.add(filled(row, byName(names, values)));
         }
         return rows;
     }
@@ -137,26 +133,25 @@ public record WrittenTable(String name, String caption, String markdown) {
         return List.of(text.strip().split("\\s*\\|\\s*", -1));
     }
 
-    /** Returns a row with values in place of names. */
-    private static String filled(String row, List<String> names, List<String> values) {
+    private static Map<String, String> byName(List<String> names, List<String> values) {
+        var result = new LinkedHashMap<String, String>();
+        for (int i = 0; i < names.size(); i++) {
+            result.put(names.get(i), values.get(i));
+        }
+        return result;
+    }
+
+    /** Returns a row with values in place of names, with thousands separators outside of references. */
+    private static String filled(String row, Map<String, String> values) {
         var result = new StringBuilder();
         Matcher reference = REFERENCE.matcher(row);
         int end = 0;
         while (reference.find()) {
-            result.append(filled(row.substring(end, reference.start()), names, values, true));
-            result.append(filled(reference.group(), names, values, false));
+            result.append(Placeholders.fill(row.substring(end, reference.start()), values, Separators::of));
+            result.append(Placeholders.fill(reference.group(), values));
             end = reference.end();
         }
-        return result.append(filled(row.substring(end), names, values, true)).toString();
-    }
-
-    private static String filled(String text, List<String> names, List<String> values, boolean withSeparators) {
-        String result = text;
-        for (int i = 0; i < names.size(); i++) {
-            String value = values.get(i);
-            result = result.replace(
-                    "{" + names.get(i) + "}", withSeparators ? Separators.of(names.get(i), value) : value);
-        }
-        return result;
+        return result.append(Placeholders.fill(row.substring(end), values, Separators::of))
+                .toString();
     }
 }
