@@ -8,9 +8,9 @@ import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
 /** The states of PyTorch's default random generators of the CPU and of the GPUs that hold the inputs of a function. */
-record RandomState(Map<Device, byte[]> states) {
+public record RandomState(Map<Device, byte[]> states) {
     /** Returns the current states for a function of these inputs. */
-    static RandomState of(Tensor... inputs) {
+    public static RandomState of(Tensor... inputs) {
         var states = new LinkedHashMap<Device, byte[]>();
         states.put(Device.cpu(), Torch.randomState(Device.cpu()));
         for (Tensor input : inputs) {
@@ -22,14 +22,14 @@ record RandomState(Map<Device, byte[]> states) {
     }
 
     /** Returns the states, or null if no random number has been drawn since. */
-    RandomState orNullIfUnused() {
+    public RandomState orNullIfUnused() {
         boolean isUnused = states.entrySet().stream()
                 .allMatch(state -> Arrays.equals(state.getValue(), Torch.randomState(state.getKey())));
         return isUnused ? null : this;
     }
 
     /** Sets the generators to these states. */
-    void restore() {
+    public void restore() {
         states.forEach(Torch::setRandomState);
     }
 }

@@ -1,6 +1,7 @@
 package cs336.compile;
 
 import cs336.basics.NnModule;
+import cs336.checkpointing.RandomState;
 import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Layout;
 import cs336.compile.trace.TensorFunction;
@@ -177,8 +178,10 @@ public final class Compiled implements AutoCloseable {
      * inside of a function that is being recorded becomes a part of that recording.
      *
      * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
-     * seed: unused ones are removed, a recording with gradients draws numbers of its own, and on a GPU kernels of
-     * dropout draw them by Philox from a seed, one random number of the device per call.
+     * seed: unused ones are removed, and on a GPU kernels of dropout draw them by Philox from a seed, one random number
+     * of the device per call. After {@code manual_seed} the calls repeat their numbers, also those of a call that
+     * records. A function that writes to tensors outside of it is an exception: its first call draws those of the plain
+     * function.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of
@@ -205,8 +208,12 @@ public final class Compiled implements AutoCloseable {
             var ofRecording = new AtomicReference<Tensor[]>();
             Recording recording = recordings.get(guard);
             if (recording == null) {
+                RandomState random = RandomState.of(inputs);
                 recording = record(guard, read, ofRecording, inputs);
                 recordings.put(guard, recording);
+                if (ofRecording.get() == null && random.orNullIfUnused() != null) {
+                    random.restore(); // the run draws the numbers that a later call draws in this state
+                }
             }
             Tensor[] outputs = ofRecording.get();
             return scope.escapeAll(outputs == null ? recording.run.apply(inputs) : outputs);
@@ -236,8 +243,12 @@ public final class Compiled implements AutoCloseable {
     }
 
     private Recording recordWithoutGradients(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
+        RandomState random = RandomState.of(inputs);
         var program = CompiledProgram.record(
                 function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, results, inputs);
+        if (random.orNullIfUnused() != null && !program.optimized().writesOutside()) {
+            results.set(null); // the plain function has drawn other numbers than the program
+        }
         boolean isGraph = graphed && guard.device().isCuda();
         return new Recording(isGraph ? program::runGraph : program::run, true, program::explain, program::close);
     }

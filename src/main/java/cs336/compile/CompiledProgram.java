@@ -1,5 +1,6 @@
 package cs336.compile;
 
+import cs336.checkpointing.RandomState;
 import cs336.compile.fuse.FusionPasses;
 import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Interpreter;
@@ -129,6 +130,7 @@ final class CompiledProgram implements AutoCloseable {
                     "a function that writes to its inputs or to tensors outside of it cannot run as a CUDA graph");
         }
         CudaGraph recording = CudaGraph.on(device);
+        RandomState random = RandomState.of(inputs);
         try (var scope = MemoryScope.open()) {
             graphInputs = new StaticInputs(inputs);
             graphInputs.copy(inputs); // for the first run
@@ -137,6 +139,7 @@ final class CompiledProgram implements AutoCloseable {
                     .map(output -> output == null ? null : MemoryScope.keep(output))
                     .toArray(Tensor[]::new));
             graph = recording;
+            random.restore(); // the first replay draws the numbers that a later one draws in this state
         } finally {
             if (graph == null) { // the recording failed, and the next call records again
                 recording.close();
