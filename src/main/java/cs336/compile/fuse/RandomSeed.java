@@ -18,13 +18,13 @@ import org.bytedeco.pytorch.global.torch;
 /**
  * The operator that returns a new seed in each run of a program, for {@link PointwiseFunction#RANDOM}. PyTorch's
  * generator of the device draws it, so {@code manual_seed} makes runs reproducible, and a checkpoint of the generator's
- * state covers it. The argument is a constant of the program, an int64 tensor of shape [1] that holds the seed of the
+ * state covers it. The argument is a constant of the program, a 0-dimensional int64 tensor that holds the seed of the
  * present run. A CUDA graph contains only the copy of this tensor; each replay draws a seed first.
  */
 enum RandomSeed implements TensorOperator {
     RANDOM_SEED;
 
-    static final Layout LAYOUT = Layout.contiguous(DType.INT64, 1);
+    static final Layout LAYOUT = Layout.contiguous(DType.INT64);
 
     /** Returns a tensor for the seed of a run, which the caller closes. */
     static Tensor newState(Device device) {

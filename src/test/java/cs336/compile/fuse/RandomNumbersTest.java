@@ -134,6 +134,23 @@ class RandomNumbersTest extends ScopedTest {
         assertTrue(torch.equal(x, new Interpreter(program).run(x)[0]));
     }
 
+    /** As for stochastic depth, which drops a layer by one random number. */
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1})
+    void aTensorOfOneElementIsDroppedWithItsProbability(int dimensions) {
+        Tensor one = torch.ones(dimensions == 0 ? new long[0] : new long[] {1});
+        Program program = fused(in -> new Tensor[] {dropout(in[0], 0.5)}, one);
+        assertTrue(program.toString().contains("random_seed"), program.toString());
+        var interpreter = new Interpreter(program);
+        double zeros = 0;
+        for (int i = 0; i < 200; i++) {
+            Tensor y = interpreter.run(one)[0];
+            assertEquals(dimensions, y.dim());
+            zeros += y.item_double() == 0 ? 1 : 0;
+        }
+        assertEquals(100, zeros, 5 * Math.sqrt(200 * 0.25), "zeros"); // five standard deviations
+    }
+
     @Test
     void backwardRecomputesTheMaskFromTheSeed() {
         Tensor x = torch.randn(64, 48);
@@ -167,6 +184,7 @@ class RandomNumbersTest extends ScopedTest {
                 in -> new Tensor[] {dropout(in[0], 0.3).sum(0)},
                 in -> new Tensor[] {dropout(in[0].transpose(0, 1), 0.3).add(in[0].transpose(0, 1))},
                 in -> new Tensor[] {dropout(in[0].to(DType.BFLOAT16.scalarType()), 0.3)},
+                in -> new Tensor[] {in[0].mul(dropout(in[0].mean(), 0.3))},
                 in -> new Tensor[] {dropout(dropout(in[0], 0.2).tanh(), 0.3).add(in[0])});
     }
 
