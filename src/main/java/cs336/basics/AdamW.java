@@ -179,6 +179,18 @@ public final class AdamW implements Optimizer {
         }
     }
 
+    /**
+     * Sets the learning rate of one parameter group.
+     *
+     * @param index index of the group, from 0, in the order in which they were added
+     * @throws IllegalArgumentException if it is negative, not finite, or at least 1/λ
+     * @throws IndexOutOfBoundsException if there is no such group
+     */
+    public void setLearningRate(int index, double learningRate) {
+        AdamWGroup group = groups.get(index);
+        group.settings = group.settings.withLearningRate(learningRate);
+    }
+
     @Override
     public void step() {
         step((Tensor) null);

@@ -229,6 +229,25 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
+    void parameterGroupsHaveTheirOwnLearningRates() {
+        Map<String, Tensor> all = random();
+        Map<String, Tensor> first = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
+        Map<String, Tensor> second = leaves(Map.of("b", all.get("b")), DType.FLOAT64);
+        var optimizer = new AdamW(first, OPTIONS);
+        optimizer.add(second, OPTIONS);
+        optimizer.setLearningRate(1, 1);
+        assertEquals(OPTIONS.learningRate(), optimizer.learningRate());
+        assertThrows(IllegalArgumentException.class, () -> optimizer.setLearningRate(1, -1));
+        assertThrows(IndexOutOfBoundsException.class, () -> optimizer.setLearningRate(2, 1));
+        setGradients(first, Map.of("a", torch.zeros_like(all.get("a"))));
+        setGradients(second, Map.of("b", torch.zeros_like(all.get("b"))));
+        optimizer.step();
+        double decay = OPTIONS.weightDecay();
+        assertClose(1e-15, "a", all.get("a").mul(new Scalar(1 - OPTIONS.learningRate() * decay)), first.get("a"));
+        assertClose(1e-15, "b", all.get("b").mul(new Scalar(1 - decay)), second.get("b"));
+    }
+
+    @Test
     void aRefusedSettingChangesNothing() {
         Map<String, Tensor> all = random();
         Map<String, Tensor> undecayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
