@@ -344,9 +344,9 @@ public final class CompiledStep implements AutoCloseable {
      *     next step with this input shape overwrites it.
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above, an id on the CPU is
      *     outside of the vocabulary, or the loss function does not return a 0-dimensional tensor
-     * @throws IllegalStateException if the step or a layer of the module is closed, or it cannot be recorded; or if
-     *     other parameters require a gradient than in the {@linkplain #accumulate accumulated} batches; the message
-     *     says why
+     * @throws IllegalStateException if the step or a layer of the module is closed, or it cannot be recorded; if
+     *     parameters were added to the optimizer after the step was created; or if other parameters require a gradient
+     *     than in the {@linkplain #accumulate accumulated} batches; the message says why
      */
     public Tensor run(Tensor inputs, Tensor targets) {
         ShapeGraph ofShape = prepare(inputs, targets);
@@ -366,8 +366,8 @@ public final class CompiledStep implements AutoCloseable {
      * @return the loss of this batch, as in {@link #run}
      * @throws IllegalArgumentException as in {@link #run}
      * @throws IllegalStateException if the step or a layer of the module is closed, if it cannot be recorded, if
-     *     collectives are in its graph, or if other parameters require a gradient than in the batches accumulated
-     *     before
+     *     parameters were added to the optimizer after the step was created, if collectives are in its graph, or if
+     *     other parameters require a gradient than in the batches accumulated before
      */
     public Tensor accumulate(Tensor inputs, Tensor targets) {
         if (collectivesInGraph) {
@@ -383,6 +383,10 @@ public final class CompiledStep implements AutoCloseable {
     private ShapeGraph prepare(Tensor inputs, Tensor targets) {
         if (closed) {
             throw new IllegalStateException("the step is closed");
+        }
+        if (optimizer.parameters().size() != parameters.size()) {
+            throw new IllegalStateException(
+                    "parameters were added to the optimizer after this step was created; create a new step");
         }
         int state = moduleState.number();
         requireUsable("inputs", inputs);

@@ -2,6 +2,8 @@ package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
@@ -15,11 +17,15 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.DoubleStream;
 import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class FrozenParametersTest {
     private static final int STEPS = 6;
@@ -62,5 +68,35 @@ class FrozenParametersTest {
     @EnumSource
     void aFusedStepTrainsTheSameParametersAsAPlainOne(ModelEdition edition) {
         assertArrayEquals(train(edition, false), train(edition, true));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aStepRefusesParametersThatTheOptimizerGotLater(boolean fuse) {
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(TinyConfig.of(ModelEdition.SPRING_2025), Device.cpu())) {
+            Map<String, Tensor> first = new LinkedHashMap<>(model.namedParameters());
+            Map<String, Tensor> later = new LinkedHashMap<>(first);
+            first.values().removeIf(parameter -> parameter.dim() < 2);
+            later.keySet().removeAll(first.keySet());
+            try (var optimizer = new AdamW(first, AdamWSettings.of(1e-2));
+                    var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
+                if (fuse) {
+                    step.fuse();
+                }
+                Tensor ids = Tensors.of(new long[] {1, 2, 3, 4, 5, 6}, 2, 3);
+                step.run(ids, ids);
+                optimizer.add(later, AdamWSettings.of(1e-2).withWeightDecay(0));
+                List<double[]> before = values(model);
+                for (Executable use : List.<Executable>of(() -> step.run(ids, ids), () -> step.accumulate(ids, ids))) {
+                    var e = assertThrows(IllegalStateException.class, use);
+                    assertTrue(e.getMessage().contains("create a new step"), e.getMessage());
+                }
+                List<double[]> after = values(model);
+                for (int p = 0; p < before.size(); p++) {
+                    assertArrayEquals(before.get(p), after.get(p));
+                }
+            }
+        }
     }
 }
