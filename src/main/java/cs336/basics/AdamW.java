@@ -187,6 +187,7 @@ public final class AdamW implements Optimizer {
      * @throws IndexOutOfBoundsException if there is no such group
      */
     public void setLearningRate(int index, double learningRate) {
+        TrainedParameters.requireOpen(closed);
         AdamWGroup group = groups.get(index);
         group.settings = group.settings.withLearningRate(learningRate);
     }

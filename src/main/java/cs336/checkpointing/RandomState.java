@@ -1,19 +1,23 @@
 package cs336.checkpointing;
 
 import cs336.torch.Device;
+import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import org.bytedeco.pytorch.Tensor;
 
 /** The states of PyTorch's default random generators of the CPU and of the GPUs that hold the inputs of a function. */
 public record RandomState(Map<Device, byte[]> states) {
     /** Returns the current states for a function of these inputs. */
     public static RandomState of(Tensor... inputs) {
+        Objects.requireNonNull(inputs, "inputs must not be null");
         var states = new LinkedHashMap<Device, byte[]>();
         states.put(Device.cpu(), Torch.randomState(Device.cpu()));
         for (Tensor input : inputs) {
+            Tensors.requireDefined("input", input);
             if (input.is_cuda()) {
                 states.computeIfAbsent(Device.of(input), Torch::randomState);
             }

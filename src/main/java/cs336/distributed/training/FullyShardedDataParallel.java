@@ -358,7 +358,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     /**
      * Loads a file of {@link #save} or of an unsharded {@link Checkpoint}, or a folder of {@link #saveShards}, saved
-     * with any number of ranks. All ranks call it; each reads its own rows.
+     * with any number of ranks. A folder must have been saved with the same sharded modules. All ranks call it; each
+     * reads its own rows.
      *
      * @param optimizer an optimizer of {@link #namedParameters}
      * @return the stored texts

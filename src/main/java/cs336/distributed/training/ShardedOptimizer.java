@@ -381,10 +381,24 @@ public final class ShardedOptimizer<O> implements Optimizer {
         return shardedGroups.get(0).optimizer.learningRate();
     }
 
-    /** Sets the learning rate of every parameter group. */
+    /**
+     * Sets the learning rate of every parameter group.
+     *
+     * @throws IllegalArgumentException if the optimizer of a group rejects it; then nothing changes
+     */
     @Override
     public void setLearningRate(double learningRate) {
-        shardedGroups.forEach(sharded -> sharded.optimizer.setLearningRate(learningRate));
+        List<Double> before = shardedGroups.stream()
+                .map(sharded -> sharded.optimizer.learningRate())
+                .toList();
+        try {
+            shardedGroups.forEach(sharded -> sharded.optimizer.setLearningRate(learningRate));
+        } catch (IllegalArgumentException e) {
+            for (int i = 0; i < before.size(); i++) {
+                setLearningRate(i, before.get(i));
+            }
+            throw e;
+        }
     }
 
     /**

@@ -87,7 +87,8 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("each rank holds the moments of its own shard only", ShardingChecks::ownMomentsAlone);
         CHECKS.put("layers can be unfrozen during training", ShardingChecks::unfreezing);
         CHECKS.put("a parameter group that one rank cannot add changes nothing", ShardingChecks::failingAdd);
-        CHECKS.put("trainable-rate schedule and global-norm clipping", ShardingChecks::scheduleAndClipping);
+        CHECKS.put("a learning rate that one group rejects changes nothing", ShardingChecks::rejectedLearningRate);
+        CHECKS.put("learning-rate schedule and global-norm clipping", ShardingChecks::scheduleAndClipping);
         CHECKS.put("a norm is that of the present gradients", ShardingChecks::skippedStep);
         CHECKS.put("the next forward pass waits for its parameters", ShardingChecks::overlap);
         CHECKS.put("only a step without overlap waits for the other ranks", ShardingChecks::waiting);
@@ -450,6 +451,17 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                                 Map.of("other", sharded.namedParameters().get("fc1.weight")), COURSE));
                 assertEquals("parameter other is already in this optimizer, as fc1.weight", renamed.getMessage());
             }
+        }
+    }
+
+    private static void rejectedLearningRate(ProcessGroup group, ShardingTask task) {
+        AdamWSettings withoutDecay = COURSE.withWeightDecay(0);
+        try (var model = toy(task, true);
+                var shards = new ShardedOptimizer<>(
+                        only(model, "fc3.weight"), AdamW::new, withoutDecay, group, SHARDINGS.get(0))) {
+            shards.add(only(model, "fc1.weight"), COURSE);
+            assertThrows(IllegalArgumentException.class, () -> shards.setLearningRate(20)); // the second group decays
+            assertEquals(COURSE.learningRate(), shards.learningRate(), "of the first group");
         }
     }
 
