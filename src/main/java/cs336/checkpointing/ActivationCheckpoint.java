@@ -1,5 +1,6 @@
 package cs336.checkpointing;
 
+import cs336.torch.CudaGraph;
 import cs336.torch.MemoryScope;
 import cs336.torch.OperatorInterceptor;
 import cs336.torch.Tensors;
@@ -47,7 +48,8 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p><b>Recorded programs.</b> A step that a compiler records contains the recomputation, which starts from copies of
  * the inputs. A {@link CheckpointPolicy} therefore also determines what a compiled step keeps. A function that draws
- * random numbers is recorded without recomputation, because it could not draw the same numbers again.
+ * random numbers is recorded without recomputation, because it could not draw the same numbers again. So is a compiled
+ * function that draws random numbers in a CUDA graph.
  */
 public final class ActivationCheckpoint {
     private ActivationCheckpoint() {}
@@ -138,6 +140,7 @@ public final class ActivationCheckpoint {
             Function<Tensor[], Tensor[]> recomputation,
             Tensor... inputs) {
         RandomState random = RandomState.of(inputs);
+        int actions = CudaGraph.actionsBeforeReplay();
         var autocast = AutocastDtypes.ofThisThread();
         Tensor[] aliases = aliases(inputs);
         long firstSequenceNumber = torch.peek();
@@ -151,8 +154,9 @@ public final class ActivationCheckpoint {
             return outputs;
         }
         RandomState used = random.orNullIfUnused();
-        if (used != null && OperatorInterceptor.isActive()) {
-            return outputs; // a run of the recorded program would draw other numbers in the recomputation
+        boolean isDrawnLater = CudaGraph.actionsBeforeReplay() > actions; // in replays of a graph
+        if (isDrawnLater || used != null && OperatorInterceptor.isActive()) {
+            return outputs; // a run of the recorded program or graph would draw other numbers in the recomputation
         }
         Tensor[] roots = Arrays.stream(differentiable).mapToObj(i -> outputs[i]).toArray(Tensor[]::new);
         List<Edge> captured = CapturedEdges.find(roots, aliases, firstSequenceNumber);

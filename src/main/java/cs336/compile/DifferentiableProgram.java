@@ -233,6 +233,6 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
 
     @Override
     public void close() {
-        parts.forward().constants().values().forEach(Tensor::close); // includes those of the recorded program
+        joint.constants().values().forEach(Tensor::close);
     }
 }

@@ -3,12 +3,14 @@ package cs336.torch;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import org.bytedeco.cuda.cudart.CUgraphExec_st;
 import org.bytedeco.cuda.cudart.CUgraph_st;
 import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.LongPointer;
 import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.cuda.DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair;
 import org.bytedeco.pytorch.cuda.StreamFilter;
@@ -61,7 +63,7 @@ public final class CudaGraph implements AutoCloseable {
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
     private MemoryPool shared; // the pool of the graph that this one continues, or null
     private MemoryPool pool;
-    private final List<Runnable> beforeReplays = new CopyOnWriteArrayList<>();
+    private final List<HostAction> beforeReplays = new CopyOnWriteArrayList<>(); // backward threads add some
     private boolean recorded;
     private boolean closed;
 
@@ -136,18 +138,35 @@ public final class CudaGraph implements AutoCloseable {
         return capture;
     }
 
+    /** Returns whether the graph that is being recorded contains what this thread queues on a device at present. */
+    public static boolean isRecordedOn(Device device) {
+        if (recording == null || !device.isCuda()) {
+            return false;
+        }
+        try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
+            CUstream_st stream = current.stream(); // null if it is the default stream
+            return stream != null && stream.address() == capturingStream;
+        }
+    }
+
     /**
-     * Adds an action of the host to the graph that is being recorded: each replay runs it first, on the thread and the
-     * current stream of the replay. It can change the elements of tensors that the graph reads.
+     * Adds an action of the host to the graph that is being recorded: each replay first sets the elements of a tensor,
+     * on the thread and the current stream of the replay. The graph keeps the tensor until it is closed.
      *
      * @throws IllegalStateException if no graph is being recorded
      */
-    public static void beforeEachReplay(Runnable action) {
+    public static void beforeEachReplay(Tensor tensor, Consumer<Tensor> action) {
         CudaGraph graph = recording;
         if (graph == null) {
             throw new IllegalStateException("beforeEachReplay() was called while no graph is being recorded");
         }
-        graph.beforeReplays.add(action);
+        graph.beforeReplays.add(new HostAction(MemoryScope.keep(new Tensor(tensor)), action));
+    }
+
+    /** Returns the number of host actions so far of the graph that is being recorded, or 0 if there is none. */
+    public static int actionsBeforeReplay() {
+        CudaGraph graph = recording;
+        return graph == null ? 0 : graph.beforeReplays.size();
     }
 
     /** Returns whether {@link #record} has succeeded. */
@@ -165,7 +184,7 @@ public final class CudaGraph implements AutoCloseable {
         if (!recorded) {
             throw new IllegalStateException("replay() was called before record()");
         }
-        beforeReplays.forEach(Runnable::run);
+        beforeReplays.forEach(HostAction::run);
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             check(cudart.cuGraphLaunch(executable, current.stream()), "cuGraphLaunch");
         }
@@ -181,9 +200,22 @@ public final class CudaGraph implements AutoCloseable {
         if (recorded) {
             device.synchronize();
             cudart.cuGraphExecDestroy(executable);
+            removeActions();
             pool.release();
         }
         executable.close();
+    }
+
+    private void removeActions() {
+        beforeReplays.forEach(action -> action.tensor.close());
+        beforeReplays.clear();
+    }
+
+    /** An action of the host before each replay: it sets the elements of a tensor. */
+    private record HostAction(Tensor tensor, Consumer<Tensor> action) {
+        void run() {
+            action.accept(tensor);
+        }
     }
 
     /** A memory pool of the caching allocator for one graph and its continuations. */
@@ -254,6 +286,7 @@ public final class CudaGraph implements AutoCloseable {
             }
         } finally {
             if (!instantiated) {
+                removeActions();
                 pool.release();
             }
         }
@@ -267,7 +300,6 @@ public final class CudaGraph implements AutoCloseable {
             capturingStream = raw.address();
             capture = pool.number;
             recording = this;
-            beforeReplays.clear(); // those of a capture that failed
             try {
                 check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
                 RuntimeException failure = null;

@@ -12,9 +12,12 @@ import cs336.basics.Dropout;
 import cs336.basics.Linear;
 import cs336.basics.NnModule;
 import cs336.bench.Precision;
+import cs336.checkpointing.ActivationCheckpoint;
+import cs336.torch.Backward;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
@@ -95,6 +98,53 @@ class CompiledDropoutGpuTest extends ScopedTest {
             assertHalfIsZero(first);
             assertHalfIsZero(y);
             assertFalse(torch.equal(first, y));
+        }
+    }
+
+    @Test
+    void twoCallsInAGraphDrawDifferentNumbers() {
+        Tensor x = torch.ones(new long[] {N}, GPU.options(DType.FLOAT32));
+        Tensor y = torch.empty_like(x);
+        Tensor z = torch.empty_like(x);
+        try (var noGrad = NoGrad.open();
+                var dropout = new Dropout(0.5);
+                var compiled = Compiled.of(dropout);
+                var graph = CudaGraph.on(GPU)) {
+            Runnable work = () -> {
+                y.copy_(compiled.apply(x)[0]);
+                z.copy_(compiled.apply(x)[0]);
+            };
+            graph.warmUp(work);
+            graph.record(work);
+            graph.replay();
+            assertHalfIsZero(y);
+            assertHalfIsZero(z);
+            assertFalse(torch.equal(y, z));
+        }
+    }
+
+    @Test
+    void aCheckpointedCallInAGraphHasTheGradientOfItsOutput() {
+        Tensor x = torch.randn(new long[] {N}, GPU.options(DType.FLOAT32)).set_requires_grad(true);
+        Tensor y = torch.zeros(new long[] {N}, GPU.options(DType.FLOAT32));
+        Tensor gradient = torch.zeros(new long[] {N}, GPU.options(DType.FLOAT32));
+        try (var dropout = new Dropout(0.5);
+                var compiled = Compiled.of(in -> new Tensor[] {dropout.forward(in[0].exp())}, dropout);
+                var graph = CudaGraph.on(GPU)) {
+            Runnable work = () -> {
+                try (var scope = MemoryScope.open()) {
+                    Tensor result = ActivationCheckpoint.apply(in -> compiled.apply(in)[0], x);
+                    y.copy_(result.detach());
+                    gradient.copy_(Backward.of(result.sum()).gradients(x)[0]);
+                }
+            };
+            graph.warmUp(work);
+            graph.record(work);
+            for (int i = 0; i < 2; i++) {
+                graph.replay();
+                assertHalfIsZero(y);
+                assertTrue(torch.allclose(y, gradient), "replay " + i); // the derivative of exp is exp
+            }
         }
     }
 

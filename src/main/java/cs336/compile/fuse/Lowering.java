@@ -17,7 +17,6 @@ import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -25,7 +24,6 @@ import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
-import org.bytedeco.pytorch.Tensor;
 
 /**
  * The pass that rewrites PyTorch's operators as {@link PointwiseOperator} and {@link ReductionOperator} operations,
@@ -70,18 +68,10 @@ final class Lowering {
                 replacements.put(replaced.overwrites().get(0), out);
             }
         }
-        Program lowered = program.withOperations(operations).withOutputs(this::replaced);
-        return seed == null ? lowered.withSize(size) : withSeed(lowered);
-    }
-
-    /** Returns the program with the operation that returns the seed of a run. */
-    private Program withSeed(Program lowered) {
-        var state = new ProgramValue(size++, "seed", RandomSeed.LAYOUT);
-        Map<ProgramValue, Tensor> constants = new LinkedHashMap<>(program.constants());
-        constants.put(state, RandomSeed.newState(device));
-        List<Operation> all = new ArrayList<>(operations);
-        all.add(0, Operation.of(RandomSeed.RANDOM_SEED, List.of(new View(state)), seed));
-        return lowered.withOperations(all).withConstants(constants).withSize(size);
+        if (seed != null) {
+            operations.add(0, Operation.of(new RandomSeed(device), List.of(), seed));
+        }
+        return program.withOperations(operations).withOutputs(this::replaced).withSize(size);
     }
 
     /** Appends the lowered operation, or returns false if there is no rule for it. */
