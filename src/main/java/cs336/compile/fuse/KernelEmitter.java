@@ -606,11 +606,13 @@ final class KernelEmitter {
         }
     }
 
-    /** Returns whether a member draws four random numbers at a time: their indices must follow a multiple of four. */
+    /**
+     * Returns whether a member draws four random numbers at a time. VEC divides the columns, so the index of the first
+     * one is a multiple of four.
+     */
     private boolean drawsBlocks(Operation member) {
         return PointwiseOperator.applies(PointwiseFunction.RANDOM, member)
                 && vector % 4 == 0
-                && group.columns() % 4 == 0
                 && group.level(member.view(2).value()) == Level.ELEMENT;
     }
 
