@@ -29,11 +29,13 @@ import java.util.Objects;
  */
 public final class Expression {
     private static final int DEEPEST = 100;
+    private static final int MOST_EXTREMES = 3; // in each other; every one evaluates those in it for each of its cases
 
     private final String text;
     private final MeasurementQuery numbers;
     private int position;
     private int depth; // of parentheses and extremes
+    private int extremes; // that contain this expression
     private Map<String, String> place = Map.of(); // of an extreme that is the whole expression
 
     private Expression(String text, MeasurementQuery numbers) {
@@ -159,6 +161,9 @@ public final class Expression {
     }
 
     private Extreme extreme(String function) {
+        if (extremes == MOST_EXTREMES) {
+            throw error("more than " + MOST_EXTREMES + " nested extremes");
+        }
         expect('[');
         var cases = new ArrayList<Map<String, String>>();
         for (String filters : untilBracket().split(";", -1)) {
@@ -180,6 +185,7 @@ public final class Expression {
     private Quantity nested(String text) {
         var expression = new Expression(text, numbers);
         expression.depth = depth;
+        expression.extremes = extremes + 1;
         return expression.whole();
     }
 

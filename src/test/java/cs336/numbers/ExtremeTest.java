@@ -182,7 +182,7 @@ class ExtremeTest {
             nested.insert(0, "max[a" + i + "=1, 2]({a" + i + "} - {a" + i + "} + ")
                     .append(")");
         }
-        assertTrue(failure(nested + " : %d").contains("more than 100 nested parentheses"));
+        assertTrue(failure(nested + " : %d").contains("more than 3 nested extremes"));
     }
 
     @Test
