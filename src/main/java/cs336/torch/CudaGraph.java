@@ -50,8 +50,7 @@ public final class CudaGraph implements AutoCloseable {
     private static final SideStream STREAM = new SideStream();
 
     private static volatile long capturingStream = -1;
-    private static volatile long capture; // number of the capture in progress, or 0
-    private static volatile CudaGraph recording; // the graph of this capture, or null
+    private static volatile CudaGraph recording; // the graph of the capture in progress, or null
 
     /**
      * Tells the allocator which stream's allocations belong to the pool. All graphs share it, because JavaCPP allows
@@ -135,7 +134,8 @@ public final class CudaGraph implements AutoCloseable {
      * values until the first replay, and a graph must not read a cached tensor that may be freed before the graph.
      */
     public static long captureInProgress() {
-        return capture;
+        CudaGraph graph = recording;
+        return graph == null ? 0 : graph.pool.number;
     }
 
     /** Returns whether the graph that is being recorded contains what this thread queues on a device at present. */
@@ -298,7 +298,6 @@ public final class CudaGraph implements AutoCloseable {
         synchronized (CudaGraph.class) {
             torch_cuda.beginAllocateToPool(index, pool.id, filter());
             capturingStream = raw.address();
-            capture = pool.number;
             recording = this;
             try {
                 check(cudart.cuStreamBeginCapture(raw, THREAD_LOCAL), "cuStreamBeginCapture");
@@ -317,7 +316,6 @@ public final class CudaGraph implements AutoCloseable {
             } finally {
                 torch_cuda.endAllocateToPool(index, pool.id);
                 capturingStream = -1;
-                capture = 0;
                 recording = null;
             }
         }
