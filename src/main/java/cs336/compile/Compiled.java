@@ -209,7 +209,7 @@ public final class Compiled implements AutoCloseable {
             Recording recording = recordings.get(guard);
             if (recording == null) {
                 RandomState random = RandomState.of(inputs);
-                recording = record(guard, read, ofRecording, inputs);
+                recording = record(guard, read, random, ofRecording, inputs);
                 recordings.put(guard, recording);
                 if (ofRecording.get() == null && random.orNullIfUnused() != null) {
                     random.restore(); // the run draws the numbers that a later call draws in this state
@@ -227,12 +227,18 @@ public final class Compiled implements AutoCloseable {
                 .toArray(Tensor[]::new);
     }
 
-    /** Records the function; {@code results} receives its outputs unless another run has to compute them. */
-    private Recording record(Guard guard, List<Tensor> read, AtomicReference<Tensor[]> results, Tensor... inputs) {
+    /**
+     * Records the function.
+     *
+     * @param random the state before the recording
+     * @param results receives the outputs unless another run has to compute them
+     */
+    private Recording record(
+            Guard guard, List<Tensor> read, RandomState random, AtomicReference<Tensor[]> results, Tensor... inputs) {
         try {
             return guard.trainable().contains(true)
                     ? recordWithGradients(guard, distinct(read), results, inputs)
-                    : recordWithoutGradients(guard, results, inputs);
+                    : recordWithoutGradients(guard, random, results, inputs);
         } catch (UnrecordableException e) {
             if (!fallsBack) {
                 throw e;
@@ -242,8 +248,8 @@ public final class Compiled implements AutoCloseable {
         }
     }
 
-    private Recording recordWithoutGradients(Guard guard, AtomicReference<Tensor[]> results, Tensor... inputs) {
-        RandomState random = RandomState.of(inputs);
+    private Recording recordWithoutGradients(
+            Guard guard, RandomState random, AtomicReference<Tensor[]> results, Tensor... inputs) {
         var program = CompiledProgram.record(
                 function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, results, inputs);
         if (random.orNullIfUnused() != null && !program.optimized().writesOutside()) {
