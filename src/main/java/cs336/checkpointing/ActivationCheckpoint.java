@@ -140,7 +140,7 @@ public final class ActivationCheckpoint {
             Function<Tensor[], Tensor[]> recomputation,
             Tensor... inputs) {
         RandomState random = RandomState.of(inputs);
-        int actions = CudaGraph.actionsBeforeReplay();
+        int seeds = CudaGraph.seeds();
         var autocast = AutocastDtypes.ofThisThread();
         Tensor[] aliases = aliases(inputs);
         long firstSequenceNumber = torch.peek();
@@ -154,7 +154,7 @@ public final class ActivationCheckpoint {
             return outputs;
         }
         RandomState used = random.orNullIfUnused();
-        boolean isDrawnLater = CudaGraph.actionsBeforeReplay() > actions; // in replays of a graph
+        boolean isDrawnLater = CudaGraph.seeds() > seeds; // in replays of a graph
         if (isDrawnLater || used != null && OperatorInterceptor.isActive()) {
             return outputs; // a run of the recorded program or graph would draw other numbers in the recomputation
         }

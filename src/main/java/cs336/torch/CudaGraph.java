@@ -1,19 +1,19 @@
 package cs336.torch;
 
-import java.util.List;
-import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.Consumer;
 import org.bytedeco.cuda.cudart.CUgraphExec_st;
 import org.bytedeco.cuda.cudart.CUgraph_st;
 import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.javacpp.LongPointer;
 import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.cuda.DeviceAssertionsDataVectorCUDAKernelLaunchInfoVectorPair;
 import org.bytedeco.pytorch.cuda.StreamFilter;
+import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
 
 /**
@@ -62,7 +62,8 @@ public final class CudaGraph implements AutoCloseable {
     private final CUgraphExec_st executable = MemoryScope.keep(new CUgraphExec_st());
     private MemoryPool shared; // the pool of the graph that this one continues, or null
     private MemoryPool pool;
-    private final List<HostAction> beforeReplays = new CopyOnWriteArrayList<>(); // backward threads add some
+    private Tensor replaySeed; // 0-dimensional, int64: a random number that each replay draws, if the graph reads it
+    private final AtomicInteger seeds = new AtomicInteger(); // derived from it; backward threads derive some
     private boolean recorded;
     private boolean closed;
 
@@ -150,23 +151,24 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     /**
-     * Adds an action of the host to the graph that is being recorded: each replay first sets the elements of a tensor,
-     * on the thread and the current stream of the replay. The graph keeps the tensor until it is closed.
+     * Adds a seed for random numbers to the graph that is being recorded. Each replay draws one random number from
+     * PyTorch's generator of the device. A seed is the sum of this number and of the number of earlier seeds.
      *
+     * @return a new 0-dimensional int64 tensor, whose value differs between the seeds of a graph and between replays
      * @throws IllegalStateException if no graph is being recorded
      */
-    public static void beforeEachReplay(Tensor tensor, Consumer<Tensor> action) {
+    public static Tensor newSeed() {
         CudaGraph graph = recording;
         if (graph == null) {
-            throw new IllegalStateException("beforeEachReplay() was called while no graph is being recorded");
+            throw new IllegalStateException("newSeed() was called while no graph is being recorded");
         }
-        graph.beforeReplays.add(new HostAction(MemoryScope.keep(new Tensor(tensor)), action));
+        return graph.replaySeed.add(new Scalar((long) graph.seeds.getAndIncrement()));
     }
 
-    /** Returns the number of host actions so far of the graph that is being recorded, or 0 if there is none. */
-    public static int actionsBeforeReplay() {
+    /** Returns the number of seeds so far of the graph that is being recorded, or 0 if there is none. */
+    public static int seeds() {
         CudaGraph graph = recording;
-        return graph == null ? 0 : graph.beforeReplays.size();
+        return graph == null ? 0 : graph.seeds.get();
     }
 
     /** Returns whether {@link #record} has succeeded. */
@@ -184,7 +186,11 @@ public final class CudaGraph implements AutoCloseable {
         if (!recorded) {
             throw new IllegalStateException("replay() was called before record()");
         }
-        beforeReplays.forEach(HostAction::run);
+        if (seeds.get() > 0) {
+            try (var scope = MemoryScope.open()) {
+                replaySeed.random_();
+            }
+        }
         try (CUDAStream current = torch_cuda.getCurrentCUDAStream((byte) device.index())) {
             check(cudart.cuGraphLaunch(executable, current.stream()), "cuGraphLaunch");
         }
@@ -200,22 +206,15 @@ public final class CudaGraph implements AutoCloseable {
         if (recorded) {
             device.synchronize();
             cudart.cuGraphExecDestroy(executable);
-            removeActions();
+            freeSeed();
             pool.release();
         }
         executable.close();
     }
 
-    private void removeActions() {
-        beforeReplays.forEach(action -> action.tensor.close());
-        beforeReplays.clear();
-    }
-
-    /** An action of the host before each replay: it sets the elements of a tensor. */
-    private record HostAction(Tensor tensor, Consumer<Tensor> action) {
-        void run() {
-            action.accept(tensor);
-        }
+    private void freeSeed() {
+        replaySeed.close();
+        seeds.set(0);
     }
 
     /** A memory pool of the caching allocator for one graph and its continuations. */
@@ -270,6 +269,9 @@ public final class CudaGraph implements AutoCloseable {
         if (shared != null && shared.isReleased()) {
             throw new IllegalStateException("the graph that this one continues is closed");
         }
+        try (var scope = MemoryScope.open()) { // outside of the pool, whose blocks the graph itself reuses
+            replaySeed = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.INT64)));
+        }
         torch_cuda.getAllocator().emptyCache(); // freeing cached blocks is not allowed during a capture
         pool = shared == null ? new MemoryPool(device) : shared;
         pool.use();
@@ -286,7 +288,7 @@ public final class CudaGraph implements AutoCloseable {
             }
         } finally {
             if (!instantiated) {
-                removeActions();
+                freeSeed();
                 pool.release();
             }
         }

@@ -7,8 +7,6 @@ import cs336.compile.program.TensorOperator;
 import cs336.torch.CudaGraph;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.MemoryScope;
-import cs336.torch.NoGrad;
 import java.util.List;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
@@ -16,9 +14,8 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * The operator without arguments that returns a new seed in each run of a program, for
  * {@link PointwiseFunction#RANDOM}: a 0-dimensional int64 tensor. PyTorch's generator of the device draws it, so
- * {@code manual_seed} makes runs reproducible, and a checkpoint of the generator's state covers it. A CUDA graph
- * contains only the copy of a tensor, into which each replay draws a seed first. Each run that a graph contains has a
- * tensor of its own.
+ * {@code manual_seed} makes runs reproducible, and a checkpoint of the generator's state covers it. Each run that a
+ * CUDA graph contains has a {@linkplain CudaGraph#newSeed seed of its own}.
  *
  * @param device the device of the seed
  */
@@ -32,20 +29,12 @@ record RandomSeed(Device device) implements TensorOperator {
 
     @Override
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
-        Tensor seed = LAYOUT.empty(device);
         if (CudaGraph.isRecordedOn(device)) {
-            CudaGraph.beforeEachReplay(seed, RandomSeed::draw);
-            return List.of(seed.clone());
+            return List.of(CudaGraph.newSeed());
         }
-        draw(seed);
+        Tensor seed = LAYOUT.empty(device);
+        seed.random_();
         return List.of(seed);
-    }
-
-    private static void draw(Tensor seed) {
-        try (var scope = MemoryScope.open();
-                var noGrad = NoGrad.open()) {
-            seed.random_();
-        }
     }
 
     @Override
