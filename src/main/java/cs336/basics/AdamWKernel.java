@@ -46,7 +46,7 @@ public interface AdamWKernel {
     /** The update of a fixed list of parameters. */
     interface AdamWUpdate extends AutoCloseable {
         /**
-         * Queues one step on the current stream: m, v and then the parameters.
+         * Enqueues one step on the current stream: m, v and then the parameters.
          *
          * @param gradients contiguous floating-point tensors in the order of the parameters; they do not change
          * @param gradientFactor fp32 [], multiplies all gradients; null for 1

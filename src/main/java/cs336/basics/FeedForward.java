@@ -20,7 +20,7 @@ abstract class FeedForward extends NnModule {
     }
 
     /**
-     * @param fuser the executor of the layers before the activation function
+     * @param fuser runs the layers before the activation function
      * @param activation the function of {@link #activation}, which only SwiGLU uses; the caller closes it
      */
     static FeedForward of(

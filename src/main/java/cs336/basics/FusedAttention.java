@@ -7,8 +7,8 @@ import java.util.ServiceLoader;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Kernels of {@link Attention} that store no scores [T, S], as operators with which a compiler can replace plain
- * attention. Other packages register theirs as services ({@link ServiceLoader}).
+ * A provider of kernels for {@link Attention} that do not store the scores [T, S]. A compiler replaces plain attention
+ * by their operators. Providers are registered as services ({@link ServiceLoader}).
  */
 public interface FusedAttention {
     /**

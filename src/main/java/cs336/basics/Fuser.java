@@ -7,18 +7,25 @@ import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * An executor of the memory-bound parts of a model: the elementwise multiplication silu(W₁·x) ∘ W₃·x of SwiGLU, the
- * rotary position embedding, and the sum of input gradients where several linear layers have the same input. A model
- * configuration selects one by name; other packages register theirs as services ({@link ServiceLoader}).
+ * An implementation of the memory-bound operations of a model, with or without kernel fusion. These operations are
  *
- * <p>PyTorch runs each of the operators of these parts as a kernel that reads and writes whole tensors; a fused kernel
- * reads each input once and writes each output once.
+ * <ul>
+ *   <li>the elementwise multiplication silu(W₁·x) ∘ W₃·x of SwiGLU;
+ *   <li>the rotary position embedding;
+ *   <li>the sum of input gradients where several linear layers have the same input.
+ * </ul>
+ *
+ * <p>A model configuration selects an implementation by name. Other packages register theirs as services
+ * ({@link ServiceLoader}).
+ *
+ * <p>PyTorch runs each of their operators as a kernel that reads and writes whole tensors. A fused kernel reads each
+ * input once and writes each output once.
  */
 public interface Fuser {
-    /** The name of the executor that runs each operator separately. */
+    /** The name of the implementation that runs each operator separately. */
     String NONE = "none";
 
-    /** Returns the name of the executor in configurations and on the command line. */
+    /** Returns the name of this implementation in configurations and on the command line. */
     String name();
 
     /** Returns an executable form of a function that depends on its inputs and on constants only. */
@@ -35,9 +42,9 @@ public interface Fuser {
     }
 
     /**
-     * Returns tensors with the shapes and the autograd graph of {@link #linear}, but not its values, without the matrix
-     * multiplications with the layers' weights: the backward pass of a recomputed function does not read the outputs of
-     * its last layers. By default the layers have separate graphs.
+     * Returns tensors with the shapes and the autograd graph of {@link #linear}, but not its values. The matrix
+     * multiplications with the layers' weights are omitted. A recomputed function uses this method for its last layers,
+     * because the backward pass does not read their outputs. By default the layers have separate graphs.
      *
      * @param x […, in]
      */
@@ -64,7 +71,7 @@ public interface Fuser {
     }
 
     /**
-     * Returns the executor of this name.
+     * Returns the implementation of this name.
      *
      * @throws IllegalArgumentException if there is none; the message lists the known names
      */

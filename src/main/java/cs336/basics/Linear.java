@@ -106,9 +106,9 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Returns the outputs of several layers with the same input as one differentiable function, whose backward pass
+     * Returns the outputs of several layers with the same input as one differentiable function. Its backward pass
      * writes the gradient of the input once. Without grad mode the layers run separately. They also do so if one has a
-     * bias or an adapter, or an action {@linkplain #afterForward after its forward pass}, which may free its weight
+     * bias, an adapter, or an action {@linkplain #afterForward after its forward pass}. This action may free its weight
      * before all layers have used it.
      *
      * @param x […, in]

@@ -48,7 +48,7 @@ public final class LinearCrossEntropy extends AutogradFunction {
         boolean supports(Tensor logits);
 
         /**
-         * Queues the kernel on the current stream. It replaces the logits by softmax(logits) − onehot(targets).
+         * Enqueues the kernel on the current stream. It replaces the logits by softmax(logits) − onehot(targets).
          *
          * @param logits [n, V], supported
          * @param targets [n], int64, contiguous. With a target that is not from 0 to V − 1, the loss and the gradients

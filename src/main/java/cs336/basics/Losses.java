@@ -69,8 +69,8 @@ public final class Losses {
     }
 
     /**
-     * Checks that all token ids on the CPU are in the vocabulary. Does not read a GPU's memory, for which the host
-     * would have to wait.
+     * Checks that all token ids on the CPU are in the vocabulary. Does not read a GPU's memory, which would synchronize
+     * with the device.
      *
      * @param name name of the argument in messages
      * @param vocabulary number of tokens

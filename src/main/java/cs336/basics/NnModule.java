@@ -327,8 +327,8 @@ public abstract class NnModule implements AutoCloseable {
     }
 
     /**
-     * Returns a number that differs from an earlier one if since then any module of this process got a parameter, got,
-     * replaced or lost a child, was set to a training mode, or was closed.
+     * Returns a counter of changes to all modules of this process. It increases when a module gets a parameter, when a
+     * child is added, replaced or removed, when a training mode is set, and when a module is closed.
      */
     public static long changes() {
         return CHANGES.get();

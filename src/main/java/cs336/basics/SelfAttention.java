@@ -24,7 +24,7 @@ public final class SelfAttention extends NnModule {
      *
      * @param attention the implementation of attention
      * @param rotary rotary position embedding of queries and keys; null if position embeddings are learned
-     * @param fuser the executor of the projections of queries, keys and values
+     * @param fuser runs the projections of queries, keys and values
      */
     SelfAttention(
             int dModel,

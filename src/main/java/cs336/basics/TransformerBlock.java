@@ -22,7 +22,7 @@ public final class TransformerBlock extends NnModule {
     private final ActivationStore activations;
 
     /**
-     * @param fuser the executor of linear layers with the same input
+     * @param fuser runs linear layers with the same input
      * @param activation activation function of the feed-forward layer; the caller closes it
      * @param plan determines which activations are kept for the backward pass
      * @param host the store of the activations that the plan offloads

@@ -20,7 +20,7 @@ import cs336.checkpointing.CheckpointPolicy;
  * @param attention name of the attention, see {@link Attention#named}
  * @param eps ε of the normalization, positive
  * @param ropeTheta θ, the base of the rotary frequencies in the 2025 model, positive
- * @param fusion name of the executor of the memory-bound parts of the model, see {@link Fuser}
+ * @param fusion name of the implementation of the model's memory-bound operations, see {@link Fuser}
  * @param checkpointing which activations are kept for the backward pass; affects memory and time, but not the results
  */
 public record TransformerConfig(
@@ -126,7 +126,7 @@ public record TransformerConfig(
         return toBuilder().attention(name).build();
     }
 
-    /** Returns this configuration with another executor of the memory-bound parts. */
+    /** Returns this configuration with another implementation of the memory-bound operations. */
     public TransformerConfig withFusion(String name) {
         return toBuilder().fusion(name).build();
     }

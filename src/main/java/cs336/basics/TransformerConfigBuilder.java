@@ -103,7 +103,7 @@ public final class TransformerConfigBuilder {
         return this;
     }
 
-    /** Sets the name of the executor of the memory-bound parts, see {@link Fuser#named}. */
+    /** Sets the name of the implementation of the memory-bound operations, see {@link Fuser#named}. */
     public TransformerConfigBuilder fusion(String name) {
         fusion = name;
         return this;

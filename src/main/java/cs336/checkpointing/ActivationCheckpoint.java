@@ -17,10 +17,9 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Activation checkpointing of any function of tensors: the autograd graph keeps the inputs of the function instead of
- * its intermediate results, and the backward pass computes them again. The counterpart of
- * {@code torch.utils.checkpoint} with {@code use_reentrant=False}. PyTorch keeps the function's own graph nodes; here
- * the whole function is one node.
+ * Activation checkpointing of any function of tensors. The autograd graph keeps the inputs of the function instead of
+ * its intermediate results. The backward pass computes these again. The counterpart of {@code torch.utils.checkpoint}
+ * with {@code use_reentrant=False}. PyTorch keeps the function's own graph nodes; here the whole function is one node.
  *
  * <pre>{@code
  * Tensor y = ActivationCheckpoint.apply(x -> ffn.forward(norm.forward(x)), x);
@@ -29,7 +28,7 @@ import org.bytedeco.pytorch.global.torch;
  * <p><b>The function</b> runs in the forward pass and again in the backward pass, with the same inputs. It must compute
  * the same both times, and must not change its inputs in place. If the recomputation returns other shapes or another
  * graph, the backward pass throws an {@link IllegalStateException}. It may use other tensors than its inputs, such as
- * parameters of layers. These get their gradients, too, but they must still exist in the backward pass: a tensor that
+ * parameters of layers. These get their gradients, too, but they must still exist in the backward pass. A tensor that
  * its memory scope has freed by then must be an input. A layer that updates buffers in its forward pass, such as
  * running statistics, updates them twice, as in PyTorch.
  *

@@ -7,8 +7,8 @@ package cs336.checkpointing;
  * @param keptByFeedForward bytes of those that the feed-forward layer and its normalization save
  * @param input bytes of the input
  * @param elementwise bytes of those that {@link CheckpointPolicy#elementwise} recomputes
- * @param elementwiseOfFeedForward the part of {@code elementwise} that belongs to the feed-forward layer and its
- *     normalization
+ * @param elementwiseOfFeedForward the bytes of {@code elementwise} that the feed-forward layer and its normalization
+ *     save
  */
 public record BlockBytes(
         long kept, long keptByFeedForward, long input, long elementwise, long elementwiseOfFeedForward) {

@@ -6,15 +6,15 @@ import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
- * The division of a chain of blocks into blocks that keep their activations and blocks that are recomputed: the result
- * of a {@link CheckpointPolicy} for a number of blocks.
+ * The division of a chain of blocks into blocks that keep their activations and blocks that are recomputed. It is the
+ * result of a {@link CheckpointPolicy} for a number of blocks.
  *
- * @param parts the parts of the chain, in the order of the forward pass
+ * @param parts the elements of the chain, in the order of the forward pass
  * @param recomputesElementwise whether blocks that keep their activations recompute the results of normalizations and
  *     activation functions, which are inputs of linear layers
  */
 public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise) {
-    /** A part of a chain of blocks. */
+    /** An element of a plan: a block that keeps its activations, or blocks that are recomputed together. */
     public sealed interface PlanPart {}
 
     /** The activations that a block keeps of its feed-forward layer and of that layer's normalization. */
@@ -43,9 +43,9 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
     }
 
     /**
-     * Consecutive parts that keep only the input of the first one and are recomputed together.
+     * Consecutive blocks that keep only the input of the first one and are recomputed together.
      *
-     * @param parts at least one
+     * @param parts the elements that these blocks form in the recomputation, at least one
      */
     public record RecomputedBlocks(List<PlanPart> parts) implements PlanPart {
         public RecomputedBlocks {

@@ -57,8 +57,8 @@ public sealed interface CheckpointPolicy {
 
     /**
      * Returns the policy that recomputes the results of normalizations and of the activation functions of feed-forward
-     * layers, and repeats no matrix multiplication: it keeps the results of all linear layers and of attention. In the
-     * first k blocks it recomputes the whole feed-forward layer and its normalization.
+     * layers. It keeps the results of linear layers and of attention. In the first k blocks it also recomputes the
+     * whole feed-forward layer. Without such blocks (k = 0) it repeats no matrix multiplication.
      *
      * @throws IllegalArgumentException if k is below 0
      */
@@ -68,10 +68,10 @@ public sealed interface CheckpointPolicy {
 
     /**
      * Returns the policy that recomputes the results of normalizations and activation functions, as
-     * {@link #elementwise}. The first k blocks keep the inputs of their activation functions in the memory of the host,
-     * which takes no time if a block takes longer than their copies ({@link HostStore}). Not for compiled steps and
-     * second derivatives: the first throw an {@link IllegalStateException}, the second an exception in the backward
-     * pass.
+     * {@link #elementwise}. The first k blocks keep the inputs of their activation functions in host memory
+     * ({@link HostStore}). This takes no time if a block takes longer than their copies. The policy cannot be used in
+     * compiled steps, which throw an {@link IllegalStateException}. Second derivatives throw an exception in the
+     * backward pass.
      *
      * @throws IllegalArgumentException if k is below 0
      */
@@ -85,8 +85,8 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Returns the policy that keeps all activations but those of the feed-forward layers and their normalizations, of
-     * which it keeps the inputs.
+     * Returns the policy that keeps all activations but those of the feed-forward layers and their normalizations. Of
+     * these it keeps the inputs.
      */
     static CheckpointPolicy allButFeedForward() {
         return new AllButFeedForward();
@@ -111,9 +111,9 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Returns recursive halving, which stores a number of activations that grows with the logarithm of the number of
-     * blocks: it recomputes the first half of the blocks as one function, which recomputes its own first half as one
-     * function, and so on. The second half is divided in the same way.
+     * Returns recursive halving. It recomputes the first half of the blocks as one function, which recomputes its own
+     * first half as one function, and so on. The second half is divided in the same way. The number of stored
+     * activations grows with the logarithm of the number of blocks.
      */
     static CheckpointPolicy recursive() {
         return new RecursiveHalving();
@@ -121,9 +121,9 @@ public sealed interface CheckpointPolicy {
 
     /**
      * Returns the policy that recomputes as little as necessary for the activations of all blocks to fit into a number
-     * of bytes: elementwise functions first, then also feed-forward layers, then whole blocks, then recursively. It
-     * recomputes the first blocks: the backward pass reaches them last, when the activations of the other blocks have
-     * been freed.
+     * of bytes. It recomputes elementwise functions first, then also feed-forward layers, then whole blocks, and then
+     * halves recursively. It recomputes the first blocks, because the backward pass reaches them last. By then the
+     * activations of the other blocks have been freed.
      *
      * @param bytes the memory for the activations of all blocks, at least 0
      * @param block the memory of one block

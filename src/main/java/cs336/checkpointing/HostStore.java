@@ -54,7 +54,7 @@ public final class HostStore extends ActivationStore {
         endBlock().forEach(OffloadedInputs::handOver);
     }
 
-    /** Frees the GPU's tensors of the block before, and returns their copies. */
+    /** Frees the tensors of the previous block on the GPU, and returns their copies in host memory. */
     private List<OffloadedInputs> endBlock() {
         List<OffloadedInputs> previous = previousBlock;
         previousBlock = currentBlock;
@@ -64,8 +64,8 @@ public final class HostStore extends ActivationStore {
     }
 
     /**
-     * Ends a block of the forward pass. When the backward pass reaches the returned tensor, before it runs this block,
-     * it starts to copy the inputs of the previous block back to the GPU.
+     * Ends a block of the forward pass. The backward pass reaches the returned tensor before this block. It then starts
+     * to copy the inputs of the previous block back to the GPU.
      *
      * @param output the output of the block; any tensor
      * @return the same tensor, or a view of it in the caller's memory scope

@@ -1,11 +1,11 @@
 package cs336.checkpointing;
 
 /**
- * The activations that other blocks keep while one block runs its backward pass, when all tensors that this block saves
- * are in memory.
+ * The activations in memory during the backward pass of one block, or at the end of the forward pass. All tensors that
+ * the block saves are in memory, too. The numbers of blocks and inputs exclude this block; {@link #bytes} includes it.
  *
  * @param plan the plan of the chain
- * @param block the index of the block; −1 at the end of the forward pass of the model
+ * @param block the index of the block in its backward pass; −1 at the end of the forward pass of the model
  * @param blocks the number of other blocks that keep everything
  * @param blocksWithoutFeedForward the number of other blocks that keep everything but the feed-forward layer
  * @param inputs the number of checkpoints: inputs of recomputed blocks
@@ -35,8 +35,8 @@ public record LiveActivations(
     }
 
     /**
-     * Returns the number of other blocks whose activations are on the device although the plan offloads them: the block
-     * that comes next in the backward pass, whose activations are being copied back.
+     * Returns the number of offloaded blocks, 0 or 1, whose activations are being copied back to the device. Only the
+     * block that comes next in the backward pass can be one.
      */
     public int inTransfer() {
         int next = block < 0 ? plan.parts().size() - 1 : block - 1;

@@ -1,6 +1,6 @@
 /**
- * Activation checkpointing: functions that keep only their inputs, on the device or in host memory, and are recomputed
- * in the backward pass, and the policies that state which activations of a model are kept.
+ * Activation checkpointing. Checkpointed functions keep only their inputs, on the device or in host memory, and are
+ * recomputed in the backward pass. Policies state which activations of a model are kept.
  *
  * <p>Start with {@link cs336.checkpointing.ActivationCheckpoint} (the function),
  * {@link cs336.checkpointing.CheckpointPolicy} (the policies) and {@link cs336.checkpointing.HostStore} (host memory).

@@ -36,13 +36,21 @@ import org.bytedeco.pytorch.Tensor;
  * }
  * }</pre>
  *
- * <p>A call records again, as {@code torch.compile} recompiles, if the inputs have other dtypes, shapes, strides or
- * devices or share memory in another way, or if {@code requires_grad}, grad mode, autocast, TF32, or the training mode
- * or a child of its layer has changed. The function must not depend on anything else that changes: it is a function of
- * its inputs and of tensors whose elements may change, such as parameters. An input must not share memory with such a
- * tensor, unless it is one of the parameters of {@link #of(TensorFunction, List)}. {@link CompiledStep} compiles whole
- * training steps. Kernels of the package {@code cs336.kernels.gemm} compute some matrix multiplications instead of
- * cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
+ * <p>A call records again, as {@code torch.compile} recompiles, if one of these has changed:
+ *
+ * <ul>
+ *   <li>a dtype, shape, stride or device of the inputs, or which of them share memory;
+ *   <li>{@code requires_grad} of an input or parameter;
+ *   <li>grad mode, autocast or TF32;
+ *   <li>the training mode or a child of its layer.
+ * </ul>
+ *
+ * <p>The function may also read other tensors, such as parameters, whose elements may change. An input must not share
+ * memory with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction, List)}. The function must
+ * not depend on anything else that changes.
+ *
+ * <p>{@link CompiledStep} compiles whole training steps. Kernels of the package {@code cs336.kernels.gemm} compute some
+ * matrix multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
  * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
  * called on the same thread.
  */
@@ -177,11 +185,11 @@ public final class Compiled implements AutoCloseable {
      * are compiled. {@link #recordings} does not count such a function, and {@link #explain} names the operator. A call
      * inside of a function that is being recorded becomes a part of that recording.
      *
-     * <p>Random operators draw new numbers in each call, but not always those of the plain function after the same
-     * seed: unused ones are removed, and on a GPU kernels of dropout draw them by Philox from a seed, one random number
-     * of the device per call. After {@code manual_seed} the calls repeat their numbers, also those of a call that
-     * records. A function that writes to tensors outside of it is an exception: its first call draws those of the plain
-     * function.
+     * <p>Random operators draw new numbers in each call. After the same seed these may differ from the numbers of the
+     * plain function. The program omits random operators whose results are unused. On a GPU, kernels of dropout draw
+     * their numbers by Philox. Its seed is one random number of the device per call. After {@code manual_seed} the
+     * calls repeat their numbers, also those of a call that records. A function that writes to tensors outside of it is
+     * an exception: its first call draws those of the plain function.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of

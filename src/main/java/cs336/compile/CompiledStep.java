@@ -55,7 +55,7 @@ import org.bytedeco.pytorch.Tensor;
  * next step records it. Steps after {@link NnModule#train()}, {@link NnModule#eval} or the replacement of a layer count
  * as those of another shape. All of these steps train the model. If the kernels are deterministic, the parameters after
  * any number of steps equal those of a loop without graphs bit for bit; with {@link #fuse} up to rounding. Gradient
- * clipping, loss scaling and the optimizer run outside the graph: the host queues them while the GPU still runs the
+ * clipping, loss scaling and the optimizer run outside the graph: the host enqueues them while the GPU still runs the
  * graph. On the CPU every step runs without a graph.
  *
  * <p>With {@link DistributedDataParallel} gradients are averaged over ranks. If its strategy
@@ -297,8 +297,13 @@ public final class CompiledStep implements AutoCloseable {
      * pass. In bf16 without {@link DistributedDataParallel}, {@code grad()} of a weight is bf16 after a step. With
      * AdamW in any precision but fp16, {@link #clip} scales what the optimizer reads, but not {@code grad()}.
      *
-     * <p>On a GPU a target outside the vocabulary is not detected: its token counts with a loss of 0. Dropout draws
-     * other numbers than PyTorch after the same seed; its mask is not stored, but recomputed in the backward pass.
+     * <p>On a GPU the generated kernels do not detect a target outside of the vocabulary. As in PyTorch, tokens with
+     * the target −100 are left out of the mean. Tokens with another such target count with a loss of 0. PyTorch's
+     * operators report these targets by a device assertion. They run in the first step of each input shape, and with
+     * {@link #lossRows} in every step. With {@link #lossRows} they also report −100.
+     *
+     * <p>Dropout draws other numbers than PyTorch after the same seed. Its mask is not stored, but recomputed in the
+     * backward pass.
      */
     public CompiledStep fuse() {
         requireNoPass("fuse");
@@ -342,11 +347,14 @@ public final class CompiledStep implements AutoCloseable {
      * @param targets on the same device; for a {@link TransformerLM} int64 token ids, [B, T]
      * @return the loss before the update, a 0-dimensional fp32 tensor; by default the mean cross-entropy in nats. The
      *     next step with this input shape overwrites it.
-     * @throws IllegalArgumentException if a shape, dtype or device is not as described above, an id on the CPU is
-     *     outside of the vocabulary, or the loss function does not return a 0-dimensional tensor
-     * @throws IllegalStateException if the step or a layer of the module is closed, or it cannot be recorded; if
-     *     parameters were added to the optimizer after the step was created; or if other parameters require a gradient
-     *     than in the {@linkplain #accumulate accumulated} batches; the message says why
+     * @throws IllegalArgumentException if a shape, dtype or device is not as described above
+     * @throws IllegalArgumentException if an id on the CPU is outside of the vocabulary
+     * @throws IllegalArgumentException if the loss function does not return a 0-dimensional tensor
+     * @throws IllegalStateException if the step or a layer of the module is closed
+     * @throws IllegalStateException if the step cannot be recorded; the message says why
+     * @throws IllegalStateException if parameters were added to the optimizer after the step was created
+     * @throws IllegalStateException if other parameters require a gradient than in the {@linkplain #accumulate
+     *     accumulated} batches
      */
     public Tensor run(Tensor inputs, Tensor targets) {
         ShapeGraph ofShape = prepare(inputs, targets);
@@ -365,9 +373,8 @@ public final class CompiledStep implements AutoCloseable {
      * @param targets as in {@link #run}
      * @return the loss of this batch, as in {@link #run}
      * @throws IllegalArgumentException as in {@link #run}
-     * @throws IllegalStateException if the step or a layer of the module is closed, if it cannot be recorded, if
-     *     parameters were added to the optimizer after the step was created, if collectives are in its graph, or if
-     *     other parameters require a gradient than in the batches accumulated before
+     * @throws IllegalStateException as in {@link #run}
+     * @throws IllegalStateException if collectives are in the graph of the step
      */
     public Tensor accumulate(Tensor inputs, Tensor targets) {
         if (collectivesInGraph) {

@@ -177,7 +177,7 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     /**
-     * Queues the recorded work on the current stream and returns at once.
+     * Enqueues the recorded work on the current stream and returns at once.
      *
      * @throws IllegalStateException if nothing is recorded, the graph is closed or the launch fails
      */

@@ -30,8 +30,9 @@ public record Device(DeviceKind kind, int index) {
     }
 
     /**
-     * Returns the first CUDA device if one is available, otherwise the CPU. On a machine with an NVIDIA driver the
-     * first call prints why the CPU is used. It prints nothing if the CUDA build is used but finds no GPU.
+     * Returns the first CUDA device if one is available, otherwise the CPU. If libtorch's CPU build is used on a
+     * machine with an NVIDIA driver, the first call prints the reason. With the GPU build it prints nothing, even if
+     * there is no GPU.
      */
     public static Device best() {
         if (cudaCount() > 0) {

@@ -8,7 +8,7 @@ import org.bytedeco.pytorch.TensorBase;
 import org.bytedeco.pytorch.VoidTensorHook;
 
 /**
- * Hooks that report during a backward pass when the gradient of a parameter is ready: PyTorch's
+ * Hooks that report during a backward pass when the gradient of a parameter is ready. They replace PyTorch's
  * {@code register_post_accumulate_grad_hook}, for which the presets have no binding.
  *
  * <pre>{@code
@@ -20,13 +20,14 @@ import org.bytedeco.pytorch.VoidTensorHook;
  *
  * <p>The tensor hooks of the presets run just before a gradient is accumulated in {@code grad()}. The engine processes
  * the leaves of a device sequentially, so each hook reports the parameter of the hook before it, and {@link #flush}
- * reports the last one. On CUDA, ready means that the accumulation is queued on the stream that is current in the
+ * reports the last one. On CUDA, ready means that the accumulation is enqueued on the stream that is current in the
  * listener.
  *
- * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times, and also
- * if the pass returns its gradient instead of accumulating it, as {@link Backward#gradients} does. A pass that a
- * compiler records is not reported: its gradients are not those of a step. The listeners run on the thread of the
- * backward pass, or on that which calls {@link #flush}. Their exceptions end the backward pass and reach the caller.
+ * <p>A parameter is reported once per backward pass that reaches it, even if the graph uses it several times. It is
+ * also reported if the pass returns its gradient instead of accumulating it, as {@link Backward#gradients} does. A pass
+ * that a compiler records is not reported: its gradients are not those of a step. The listeners run on the thread of
+ * the backward pass, or on that which calls {@link #flush}. Their exceptions end the backward pass and reach the
+ * caller.
  */
 public final class GradientHooks implements AutoCloseable {
     private static final int NONE = -1;

@@ -6,8 +6,7 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.PointerScope;
 
 /**
- * A scope that frees, when it closes, every native object that its thread has created since it opened. All code of this
- * project manages native memory this way:
+ * A scope that frees, when it closes, every native object that its thread has created since it opened:
  *
  * <pre>{@code
  * try (var scope = MemoryScope.open()) {
@@ -18,8 +17,9 @@ import org.bytedeco.javacpp.PointerScope;
  * }</pre>
  *
  * <p>Tensor storage is outside the Java heap. The garbage collector does not see its size and runs too late, so a loop
- * without a scope runs out of memory. Objects that must outlive the scope leave it through {@link #escape}. Native code
- * holds its own references, for example to tensors saved for a backward pass. Scopes nest, and each thread has its own.
+ * without a scope runs out of memory. Objects that must outlive the scope leave it through {@link #escape}, or through
+ * {@link #keep}, as parameters do. Native code holds its own references, for example to tensors saved for a backward
+ * pass. Scopes nest, and each thread has its own.
  */
 public final class MemoryScope implements AutoCloseable {
     static {

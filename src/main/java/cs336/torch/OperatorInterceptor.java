@@ -20,10 +20,10 @@ import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DispatchKey;
 
 /**
- * A hook that sees every operator that a thread runs, below autograd and autocast: those of a forward pass, of the
- * backward pass if it runs on the same thread ({@link Backward}), and of an optimizer. Composite operators arrive
- * decomposed, casts of autocast as separate operators, and a {@link JavaOperator} as one call. The counterpart of
- * {@code torch.utils._python_dispatch.TorchDispatchMode}.
+ * A hook that receives every operator that a thread runs, below autograd and autocast. These are the operators of a
+ * forward pass, of an optimizer, and of a backward pass on the same thread ({@link Backward}). Composite operators
+ * arrive decomposed, casts of autocast as separate operators, and a {@link JavaOperator} as one call. The counterpart
+ * of {@code torch.utils._python_dispatch.TorchDispatchMode}.
  *
  * <p>It registers a boxed kernel for all operators under the dispatch key {@code Fake}, which PyTorch leaves free, and
  * adds the key to the thread's dispatch keys. The kernel is a JNA callback, because the presets cannot create one.

@@ -1,10 +1,16 @@
 /**
- * A thin layer over the PyTorch presets: loading the native libraries, devices, dtypes, memory scopes, autocast,
- * profiler ranges, operators without a binding, and autograd functions with a backward pass in Java.
+ * A thin layer over the PyTorch presets. It loads the native libraries, and has devices, dtypes, memory scopes,
+ * autocast and profiler ranges. It also has operators without a binding, and autograd functions with a backward pass in
+ * Java.
  *
- * <p>Start with {@link cs336.torch.MemoryScope} (when native memory is freed), then {@link cs336.torch.Device} and
- * {@link cs336.torch.DType}, {@link cs336.torch.Tensors} (arrays to tensors and back) and
- * {@link cs336.torch.AutogradFunction} (custom backward passes).
+ * <p>Read in this order:
+ *
+ * <ol>
+ *   <li>{@link cs336.torch.MemoryScope}: when native memory is freed.
+ *   <li>{@link cs336.torch.Device} and {@link cs336.torch.DType}.
+ *   <li>{@link cs336.torch.Tensors}: arrays to tensors and back.
+ *   <li>{@link cs336.torch.AutogradFunction}: custom backward passes.
+ * </ol>
  *
  * <p>Uses no other package of the project.
  */

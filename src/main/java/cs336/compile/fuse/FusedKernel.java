@@ -112,7 +112,7 @@ final class FusedKernel implements TensorOperator {
         return out;
     }
 
-    /** Queues a form of this kernel, with tensors of the layouts of {@link #inputs} and {@link #outputs}. */
+    /** Enqueues a form of this kernel, with tensors of the layouts of {@link #inputs} and {@link #outputs}. */
     void launch(EmittedKernel kernel, Tensor[] in, Tensor[] out) {
         KernelModule module = MODULES.computeIfAbsent(
                 new ModuleKey(kernel.source(), device),

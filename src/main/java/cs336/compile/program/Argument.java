@@ -60,11 +60,11 @@ public sealed interface Argument {
         }
 
         /**
-         * Returns the view of a source that reads the same elements as this view of its copy.
+         * Returns a view that reads the same elements as this view, but from the tensor whose copy this view reads.
          *
          * @param copy the layout of the copy
          * @param source the view that was copied, in the copy's shape
-         * @return null if a dimension of this view goes through several dimensions of the copy
+         * @return null if there is no such view; see {@link Layout#throughCopy}
          */
         public View throughCopy(Layout copy, View source) {
             Layout read = layout.throughCopy(copy, source.layout);

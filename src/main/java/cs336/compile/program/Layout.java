@@ -148,12 +148,13 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     }
 
     /**
-     * Converts this layout of a copied tensor into a layout of the original that reads the same elements without the
-     * copy.
+     * Returns the layout that reads from the original of a copy the elements that this layout reads from the copy. An
+     * operation that reads the original does not need the copy.
      *
      * @param copy the layout of the copy
-     * @param source the layout that was copied, in the copy's shape
-     * @return null if the steps along a dimension of this layout cross several dimensions of the copy
+     * @param source the layout of the original that was copied, in the copy's shape
+     * @return null if no strides describe these elements of the original, for example because a dimension of this
+     *     layout merges several dimensions of the copy
      */
     public Layout throughCopy(Layout copy, Layout source) {
         boolean isDenseCopy = copy.isDense() && copy.elements() > 0 && Arrays.equals(copy.shape, source.shape);
