@@ -56,7 +56,7 @@ public final class Measurements {
     /** Parameters that are numbers in all files. */
     private static final Set<String> DECIMALS = Set.of("bucket_mb", "megabytes");
 
-    private static final Pattern INTEGER = Pattern.compile("-?\\d{1,9}");
+    private static final Pattern INTEGER = Pattern.compile("-?\\d{1,10}");
     private static final String DECIMAL = "-?\\d+(\\.\\d+)?([eE][-+]?\\d+)?";
     private static final Pattern NUMBER = Pattern.compile(DECIMAL + "|-?Infinity");
     private static final List<String> STEP_COLUMNS = List.of("implementation", "metric", "unit", "step", "value");
@@ -345,16 +345,16 @@ public final class Measurements {
                     name,
                     cells,
                     cell -> cell.isEmpty()
-                            || (integer ? INTEGER : NUMBER).matcher(cell).matches());
+                            || (integer ? isInteger(cell) : NUMBER.matcher(cell).matches()));
             return parsed(integer ? IntColumn.create(name) : DoubleColumn.create(name), cells);
         }
         if (parameter && INTEGERS.contains(name)) {
-            requireNumbers(file, name, cells, cell -> INTEGER.matcher(cell).matches());
+            requireNumbers(file, name, cells, Measurements::isInteger);
         }
         if (parameter && DECIMALS.contains(name)) {
             requireNumbers(file, name, cells, cell -> cell.matches(DECIMAL));
         }
-        if (parameter && allMatch(cells, "-?\\d{1,9}")) {
+        if (parameter && !cells.isEmpty() && cells.stream().allMatch(Measurements::isInteger)) {
             return parsed(IntColumn.create(name), cells);
         }
         if (parameter && allMatch(cells, "-?\\d{1,18}")) {
@@ -364,6 +364,17 @@ public final class Measurements {
             return parsed(DoubleColumn.create(name), cells);
         }
         return StringColumn.create(name, cells);
+    }
+
+    /**
+     * Returns whether a cell contains an integer that an {@link IntColumn} can hold; its smallest is a missing value.
+     */
+    private static boolean isInteger(String cell) {
+        if (!INTEGER.matcher(cell).matches()) {
+            return false;
+        }
+        long value = Long.parseLong(cell);
+        return value > Integer.MIN_VALUE && value <= Integer.MAX_VALUE;
     }
 
     private static void requireNumbers(TidyCsv file, String name, List<String> cells, Predicate<String> isNumber)

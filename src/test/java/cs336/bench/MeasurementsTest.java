@@ -364,6 +364,17 @@ class MeasurementsTest {
         }
     }
 
+    /** All numbers of command lines are ints: what can be measured must be readable. */
+    @Test
+    void theLargestIntegersAreReadBack() throws IOException {
+        Case large = size("xl", Integer.MAX_VALUE).with("seed", 1L << 40);
+        measurements.put(large, measured(1), HERE);
+        assertEquals(
+                Integer.MAX_VALUE, measurements.table().intColumn("context").get(0));
+        assertEquals(1L << 40, measurements.table().longColumn("seed").get(0));
+        assertDamaged("128", "2147483648".getBytes(), "line 2: context must be a number, not '2147483648'");
+    }
+
     @Test
     void infiniteNumbersAreStored() throws IOException {
         measurements.put(size("small", 128), measured(Double.POSITIVE_INFINITY, 1), HERE);
