@@ -18,6 +18,9 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * directly must do so too, because some settings only take effect before libtorch is loaded.
  */
 public final class Torch {
+    /** The largest number of threads of a CPU operation. OpenMP ends the process if it cannot create a thread. */
+    public static final int MOST_THREADS = 1024;
+
     private static final String LOG_LEVEL = "TORCH_CPP_LOG_LEVEL";
     private static final String MAX_PHYSICAL_BYTES = "org.bytedeco.javacpp.maxPhysicalBytes";
 
@@ -114,11 +117,15 @@ public final class Torch {
     /**
      * Sets the number of threads that a CPU operation may use.
      *
-     * @throws IllegalArgumentException if {@code threads} is below 1
+     * @param threads from 1 to {@value #MOST_THREADS}
+     * @throws IllegalArgumentException if {@code threads} is another number
      */
     public static void setThreads(int threads) {
         if (threads < 1) {
             throw new IllegalArgumentException("threads must be at least 1, not " + threads);
+        }
+        if (threads > MOST_THREADS) {
+            throw new IllegalArgumentException("threads must be at most " + MOST_THREADS + ", not " + threads);
         }
         torch.set_num_threads(threads);
     }

@@ -6,6 +6,7 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
+import cs336.torch.Torch;
 import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -92,8 +93,8 @@ public final class LaunchCommand extends LabCommand {
             names = "--threads",
             paramLabel = "<n>",
             description =
-                    "CPU threads per operation on each rank. Default: SLURM_CPUS_PER_TASK if a rank of srun has it,"
-                            + " otherwise the number of cores divided by the number of ranks")
+                    "CPU threads per operation on each rank, at most " + Torch.MOST_THREADS
+                            + ". Default: SLURM_CPUS_PER_TASK if a rank of srun has it, otherwise the number of cores divided by the number of ranks")
     private Integer threads;
 
     @Parameters(
@@ -187,7 +188,7 @@ public final class LaunchCommand extends LabCommand {
             launcher.device(kind);
         }
         if (threads != null) {
-            launcher.threads(ArgumentCheck.atLeast("--threads", 1, threads));
+            launcher.threads(Launcher.requireThreads("--threads", threads));
         }
         return launcher.classPath(classPathEntries());
     }

@@ -100,7 +100,8 @@ public final class Launcher {
         // Ranks of torchrun, which have a LOCAL_RANK, share the CPUs of a task.
         String own = System.getenv("LOCAL_RANK") == null ? System.getenv("SLURM_CPUS_PER_TASK") : null;
         if (own != null && own.matches("[1-9]\\d{0,5}")) {
-            launcher.threads = Integer.parseInt(own); // Slurm may show each rank its own cores only
+            launcher.threads =
+                    Math.min(Integer.parseInt(own), Torch.MOST_THREADS); // Slurm may show each rank its own cores only
         }
         return launcher;
     }
@@ -155,12 +156,20 @@ public final class Launcher {
     }
 
     /**
-     * Sets the number of CPU threads per operation on each rank, at least 1; by default the processors divided by the
-     * ranks.
+     * Sets the number of CPU threads per operation on each rank, from 1 to {@value Torch#MOST_THREADS}; by default the
+     * processors divided by the ranks.
      */
     public Launcher threads(int perRank) {
-        threads = ArgumentCheck.atLeast("threads", 1, perRank);
+        threads = requireThreads("threads", perRank);
         return this;
+    }
+
+    /** Checks a number of threads of each rank. */
+    static int requireThreads(String name, int perRank) {
+        if (ArgumentCheck.atLeast(name, 1, perRank) > Torch.MOST_THREADS) {
+            throw new IllegalArgumentException(name + " must be at most " + Torch.MOST_THREADS + ", not " + perRank);
+        }
+        return perRank;
     }
 
     /** Sets the stream for the output of the ranks, as in {@code [2] loss 3.1}; standard output by default. */

@@ -353,6 +353,7 @@ class LauncherTest {
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).timeout(Duration.ZERO));
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).loadingTimeout(Duration.ZERO));
         assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).threads(0));
+        assertThrows(IllegalArgumentException.class, () -> Launcher.of(1).threads(100_000));
         var argument = new String[] {"soon"};
         var invalid = assertThrows(RankFailure.class, () -> Launcher.of(1).run(Hello.class, argument));
         assertEquals("rank 0 of 1: argument must be a number of seconds or absent, not 'soon'", invalid.getMessage());
