@@ -22,6 +22,7 @@ final class Initialization {
      * if u is uniform in (−erf(3/√2), erf(3/√2)), √2·erf⁻¹(u) is a standard normal truncated to (−3, 3).
      */
     static Tensor truncatedNormal(double std, Device device, DType dtype, long... shape) {
+        requireFloating(dtype);
         try (var scope = MemoryScope.open()) {
             Tensor values = torch.empty(shape, device.options(dtype), null);
             values.uniform_(-MASS_INSIDE_CUT, MASS_INSIDE_CUT, new GeneratorOptional());
@@ -44,5 +45,12 @@ final class Initialization {
 
     static Tensor zeros(int size, Device device, DType dtype) {
         return torch.zeros(new long[] {size}, device.options(dtype));
+    }
+
+    /** Checks a dtype of parameters, which need gradients. */
+    static void requireFloating(DType dtype) {
+        if (!dtype.isFloatingPoint()) {
+            throw new IllegalArgumentException("dtype must be floating-point, not " + dtype);
+        }
     }
 }

@@ -157,8 +157,8 @@ public abstract class NnModule implements AutoCloseable {
     /**
      * Registers a trainable parameter under this name. It lives until {@link #close}.
      *
-     * @throws IllegalArgumentException if the layer has a parameter of this name, or the value has an autograd graph:
-     *     it would never get a gradient
+     * @throws IllegalArgumentException if the layer has a parameter of this name, the value is neither floating-point
+     *     nor complex, or it has an autograd graph: it would never get a gradient
      */
     protected final Tensor parameter(String name, Tensor value) {
         requireLeaf(name, value);
@@ -175,6 +175,9 @@ public abstract class NnModule implements AutoCloseable {
 
     private static void requireLeaf(String name, Tensor parameter) {
         Tensors.requireDefined("parameter " + name, parameter);
+        if (!parameter.is_complex()) {
+            Tensors.requireFloating("parameter " + name, parameter);
+        }
         if (!parameter.is_leaf()) {
             throw new IllegalArgumentException("parameter " + name
                     + " must not be computed from tensors that require a gradient, unless grad mode is off; detach it");

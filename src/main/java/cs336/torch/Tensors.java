@@ -242,5 +242,12 @@ public final class Tensors {
             throw new IllegalArgumentException("shape " + Arrays.toString(shape) + " has " + Math.round(elements)
                     + " elements, but there are " + values + " values");
         }
+        double strides =
+                Arrays.stream(shape).mapToDouble(size -> Math.max(1, size)).reduce(1, (a, b) -> a * b);
+        if (strides >= Long.MAX_VALUE) {
+            throw new IllegalArgumentException(
+                    "the sizes of an empty tensor, without those that are 0, must have a product"
+                            + " below 2^63, unlike the shape " + Arrays.toString(shape));
+        }
     }
 }

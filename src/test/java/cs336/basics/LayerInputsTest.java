@@ -50,6 +50,17 @@ class LayerInputsTest extends ScopedTest {
     }
 
     @Test
+    void parametersMustBeFloatingPoint() {
+        DType type = DType.INT64;
+        assertEquals("dtype must be floating-point, not int64", message(() -> new Linear(3, 2, CPU, type)));
+        assertEquals("dtype must be floating-point, not int64", message(() -> new Embedding(3, 2, 1, CPU, type)));
+        assertEquals(
+                "dtype must be floating-point, not int64", message(() -> new RotaryEmbedding(1e4, 2, 3, CPU, type)));
+        assertEquals("parameter weight must be floating-point, not int64", message(() -> new RmsNorm(3, CPU, type)));
+        assertEquals("parameter weight must be floating-point, not int64", message(() -> new LayerNorm(3, CPU, type)));
+    }
+
+    @Test
     void anInputOfAnotherWidthIsRefused() {
         for (NnModule layer :
                 List.of(new RmsNorm(8, CPU, FP32), new LayerNorm(8, CPU, FP32), new Linear(8, 2, CPU, FP32))) {

@@ -122,6 +122,7 @@ class TensorsTest {
         }
         assertEquals("shape [-1, -2] has a negative size", message(() -> Tensors.of(new double[2], -1, -2)));
         assertTrue(message(() -> Tensors.of(new double[2], 1L << 62, 1L << 62)).contains("but there are 2 values"));
+        assertTrue(message(() -> Tensors.of(new double[0], 0, 1L << 62, 2)).contains("must have a product below 2^63"));
     }
 
     private static String message(Executable use) {
