@@ -173,6 +173,7 @@ class MainTest {
                 "isoflops --output= | --output must not be empty",
                 "accounting --output x | --output has no effect without --answers or --simulate",
                 "launch --processes 1 --threads 0 Hello | --threads must be at least 1, not 0",
+                "launch --processes 1 --threads 1025 Hello | --threads must be at most 1024, not 1025",
                 "launch --processes 1 --device tpu Hello | --device 'tpu' is unknown; known: cpu, cuda",
                 "isoflops --output x | --output has no effect without --store",
                 "isoflops --generate x.json --output x | --output has no effect with --generate",
@@ -290,9 +291,10 @@ class MainTest {
 
     @Test
     void runningOutOfMemoryIsReportedInOneLine() {
-        String huge =
-                "train --text README.md --device cpu --layers 1 --heads 1 --d-model 2048 --d-ff 8 --context 8 --vocab ";
-        assertEquals(1, run((huge + Integer.MAX_VALUE).split(" ")));
+        String hugeScores =
+                "train --text README.md --device cpu --layers 1 --heads 128 --d-model 256 --d-ff 8 --vocab 256"
+                        + " --batch 16 --context 16384"; // 2 TB
+        assertEquals(1, run(hugeScores.split(" ")));
         assertEquals(1, err.toString().lines().count(), err.toString());
         assertTrue(err.toString().startsWith("cs336: out of memory: "), err.toString());
     }

@@ -2,6 +2,8 @@ package cs336.bench;
 
 import static cs336.units.UnitFactors.GB;
 
+import cs336.torch.Device;
+import cs336.torch.MemoryStats;
 import java.util.Locale;
 
 /** A language model, a precision and a pass to measure; {@link ModelCases} converts it into a {@link Case}. */
@@ -13,21 +15,35 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      * @throws IllegalArgumentException if they do not fit
      */
     void requireFits(MachineSurvey survey) {
+        requireFits("--size " + model.label() + " --pass " + pass, survey.device(), survey.availableBytes());
+    }
+
+    /**
+     * Checks that parameters, gradients and optimizer state of a training step fit into memory. Activations are not
+     * counted.
+     *
+     * @throws IllegalArgumentException if they do not fit
+     */
+    public static void requireTrainable(ModelOptions.Model model, Precision precision, Device device) {
+        new ModelCase(model, precision, Pass.STEP)
+                .requireFits("the model " + model.label(), device.toString(), MemoryStats.available(device));
+    }
+
+    private void requireFits(String options, String device, long availableBytes) {
         double needed = (double) model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
-        if (needed > survey.availableBytes()) {
+        if (needed > availableBytes) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,
-                    "too little memory: --size %s --pass %s needs %,.1f GB for %s alone, and %s has %.1f GB available",
-                    model.label(),
-                    pass,
+                    "too little memory: %s needs %,.1f GB for %s alone, and %s has %.1f GB available",
+                    options,
                     needed / GB,
                     switch (pass) {
                         case FORWARD, FORWARD_GRAPH -> "parameters";
                         case FORWARD_BACKWARD -> "parameters and gradients";
                         case STEP -> "parameters, gradients and optimizer state";
                     },
-                    survey.device(),
-                    survey.availableBytes() / GB));
+                    device,
+                    availableBytes / GB));
         }
     }
 }

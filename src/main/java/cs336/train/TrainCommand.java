@@ -10,6 +10,7 @@ import cs336.basics.CosineSchedule;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
+import cs336.bench.ModelCase;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.checkpoints.CheckpointFolder;
@@ -186,6 +187,7 @@ public final class TrainCommand extends LabCommand {
         CosineSchedule schedule =
                 TrainingOptions.schedule(learningRate, warmup, decaySteps == null ? steps : decaySteps);
         Device where = Device.parse(device);
+        ModelCase.requireTrainable(model, precision, where);
         return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
     }
 

@@ -311,6 +311,8 @@ class TrainCommandTest {
         assertEquals("--clip must be positive, not 0.0", error);
         assertEquals(2, run("--lr", "-1"));
         assertEquals("--lr must be finite and at least 0, not -1.0", error);
+        assertEquals(2, run("--d-ff", "2147483647"));
+        assertTrue(error.startsWith("too little memory: the model d16-ff2147483647-"), error);
         assertEquals(2, run("--decay-steps", "0"));
         assertEquals("--decay-steps must be at least 1, not 0", error);
         assertEquals(2, run("--warmup", "2147483647"));
