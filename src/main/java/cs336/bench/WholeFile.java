@@ -24,6 +24,8 @@ import java.nio.file.StandardOpenOption;
  */
 public final class WholeFile {
     private static final String UNFINISHED = ".part";
+    private static final int TYPE = 0170000; // the bits of a file's mode that contain its type; see man 7 inode
+    private static final int CHARACTER_DEVICE = 0020000;
 
     private WholeFile() {}
 
@@ -46,7 +48,8 @@ public final class WholeFile {
     }
 
     /**
-     * Checks that a path is neither empty nor a folder, because the error of a read does not name it.
+     * Checks that a path is neither empty nor a folder, because the error of a read does not name it, nor a character
+     * device such as /dev/zero, which may have no end. A pipe is a file.
      *
      * @throws IOException if it is one of them
      */
@@ -56,6 +59,9 @@ public final class WholeFile {
         }
         if (Files.isDirectory(file)) {
             throw new IOException(file + " is a folder, not a file");
+        }
+        if (Files.exists(file) && ((int) Files.getAttribute(file, "unix:mode") & TYPE) == CHARACTER_DEVICE) {
+            throw new IOException(file + " is a device, not a file");
         }
     }
 

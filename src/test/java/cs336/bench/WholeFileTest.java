@@ -72,6 +72,12 @@ class WholeFileTest {
     }
 
     @Test
+    void aDeviceIsNotRead() {
+        var error = assertThrows(IOException.class, () -> WholeFile.read(Path.of("/dev/zero")));
+        assertEquals("/dev/zero is a device, not a file", error.getMessage());
+    }
+
+    @Test
     void aFolderThatDoesNotExistIsAnErrorWithTheName() {
         Path file = folder.resolve("none/a");
         var error = assertThrows(IOException.class, () -> WholeFile.write(file, "text"));

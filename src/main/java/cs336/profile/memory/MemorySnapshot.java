@@ -1,5 +1,6 @@
 package cs336.profile.memory;
 
+import cs336.bench.WholeFile;
 import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -51,6 +52,7 @@ public final class MemorySnapshot {
      * @throws IOException if the file cannot be read or is not a snapshot; the message names the file and the error
      */
     public static MemoryRecord read(Path file) throws IOException {
+        WholeFile.requireFile(file);
         byte[] bytes = Files.readAllBytes(file);
         try {
             return record(load(bytes));
