@@ -24,11 +24,22 @@ public final class ArgumentCheck {
      * @throws IllegalArgumentException if the value is too small or too large
      */
     public static int atLeast(String name, int least, long value) {
+        return between(name, least, Integer.MAX_VALUE, value);
+    }
+
+    /**
+     * Checks that a value is at least {@code least} and at most {@code most}.
+     *
+     * @param name the argument's name
+     * @return the value
+     * @throws IllegalArgumentException if the value is too small or too large
+     */
+    public static int between(String name, int least, int most, long value) {
         if (value < least) {
             throw new IllegalArgumentException(name + " must be at least " + least + ", not " + value);
         }
-        if (value > Integer.MAX_VALUE) {
-            throw new IllegalArgumentException(name + " must be at most " + Integer.MAX_VALUE + ", not " + value);
+        if (value > most) {
+            throw new IllegalArgumentException(name + " must be at most " + most + ", not " + value);
         }
         return (int) value;
     }

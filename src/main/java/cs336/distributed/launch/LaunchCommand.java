@@ -92,9 +92,9 @@ public final class LaunchCommand extends LabCommand {
     @Option(
             names = "--threads",
             paramLabel = "<n>",
-            description =
-                    "CPU threads per operation on each rank, at most " + Torch.MOST_THREADS
-                            + ". Default: SLURM_CPUS_PER_TASK if a rank of srun has it, otherwise the number of cores divided by the number of ranks")
+            description = "CPU threads per operation on each rank, at most " + Torch.MOST_THREADS
+                    + ". Default: SLURM_CPUS_PER_TASK if a rank of srun has it, otherwise the number of cores"
+                    + " divided by the number of ranks")
     private Integer threads;
 
     @Parameters(

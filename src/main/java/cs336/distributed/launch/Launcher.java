@@ -83,10 +83,7 @@ public final class Launcher {
 
     /** Checks a number of processes on this machine; each takes hundreds of megabytes. */
     static int requireProcesses(String name, int processes) {
-        if (ArgumentCheck.atLeast(name, 1, processes) > MOST_PROCESSES) {
-            throw new IllegalArgumentException(name + " must be at most " + MOST_PROCESSES + ", not " + processes);
-        }
-        return processes;
+        return ArgumentCheck.between(name, 1, MOST_PROCESSES, processes);
     }
 
     /**
@@ -100,8 +97,8 @@ public final class Launcher {
         // Ranks of torchrun, which have a LOCAL_RANK, share the CPUs of a task.
         String own = System.getenv("LOCAL_RANK") == null ? System.getenv("SLURM_CPUS_PER_TASK") : null;
         if (own != null && own.matches("[1-9]\\d{0,5}")) {
-            launcher.threads =
-                    Math.min(Integer.parseInt(own), Torch.MOST_THREADS); // Slurm may show each rank its own cores only
+            // Slurm may show each rank its own cores only.
+            launcher.threads = Math.min(Integer.parseInt(own), Torch.MOST_THREADS);
         }
         return launcher;
     }
@@ -166,10 +163,7 @@ public final class Launcher {
 
     /** Checks a number of threads of each rank. */
     static int requireThreads(String name, int perRank) {
-        if (ArgumentCheck.atLeast(name, 1, perRank) > Torch.MOST_THREADS) {
-            throw new IllegalArgumentException(name + " must be at most " + Torch.MOST_THREADS + ", not " + perRank);
-        }
-        return perRank;
+        return ArgumentCheck.between(name, 1, Torch.MOST_THREADS, perRank);
     }
 
     /** Sets the stream for the output of the ranks, as in {@code [2] loss 3.1}; standard output by default. */
