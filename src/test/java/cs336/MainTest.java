@@ -291,10 +291,10 @@ class MainTest {
 
     @Test
     void runningOutOfMemoryIsReportedInOneLine() {
-        String hugeScores =
-                "train --text README.md --device cpu --layers 1 --heads 128 --d-model 256 --d-ff 8 --vocab 256"
-                        + " --batch 16 --context 16384"; // 2 TB
-        assertEquals(1, run(hugeScores.split(" ")));
+        String hugeLogits =
+                "train --text README.md --device cpu --layers 1 --heads 1 --d-model 2 --d-ff 8 --vocab 1000000"
+                        + " --batch 8192 --context 64"; // 2 TB
+        assertEquals(1, run(hugeLogits.split(" ")));
         assertEquals(1, err.toString().lines().count(), err.toString());
         assertTrue(err.toString().startsWith("cs336: out of memory: "), err.toString());
     }
