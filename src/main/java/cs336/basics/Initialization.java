@@ -3,6 +3,7 @@ package cs336.basics;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.Tensors;
 import org.bytedeco.pytorch.GeneratorOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarOptional;
@@ -22,7 +23,7 @@ final class Initialization {
      * if u is uniform in (−erf(3/√2), erf(3/√2)), √2·erf⁻¹(u) is a standard normal truncated to (−3, 3).
      */
     static Tensor truncatedNormal(double std, Device device, DType dtype, long... shape) {
-        requireFloating(dtype);
+        Tensors.requireFloating("dtype", dtype);
         try (var scope = MemoryScope.open()) {
             Tensor values = torch.empty(shape, device.options(dtype), null);
             values.uniform_(-MASS_INSIDE_CUT, MASS_INSIDE_CUT, new GeneratorOptional());
@@ -45,12 +46,5 @@ final class Initialization {
 
     static Tensor zeros(int size, Device device, DType dtype) {
         return torch.zeros(new long[] {size}, device.options(dtype));
-    }
-
-    /** Checks a dtype of parameters, which need gradients. */
-    static void requireFloating(DType dtype) {
-        if (!dtype.isFloatingPoint()) {
-            throw new IllegalArgumentException("dtype must be floating-point, not " + dtype);
-        }
     }
 }

@@ -48,7 +48,7 @@ public final class RotaryEmbedding implements AutoCloseable {
             throw new IllegalArgumentException("contextLength " + contextLength + " × headDim " + headDim
                     + " must be below 2^31, because the rotations are one array");
         }
-        Initialization.requireFloating(dtype);
+        Tensors.requireFloating("dtype", dtype);
         this.headDim = headDim;
         narrow = dtype.bytes() < Float.BYTES;
         rotate = fuser.of(in -> rotated(in[0]));

@@ -354,13 +354,13 @@ public final class Measurements {
         if (parameter && DECIMALS.contains(name)) {
             requireNumbers(file, name, cells, cell -> cell.matches(DECIMAL));
         }
-        if (parameter && !cells.isEmpty() && cells.stream().allMatch(Measurements::isInteger)) {
+        if (parameter && allMatch(cells, Measurements::isInteger)) {
             return parsed(IntColumn.create(name), cells);
         }
-        if (parameter && allMatch(cells, "-?\\d{1,18}")) {
+        if (parameter && allMatch(cells, cell -> cell.matches("-?\\d{1,18}"))) {
             return parsed(LongColumn.create(name), cells);
         }
-        if (parameter && allMatch(cells, DECIMAL)) {
+        if (parameter && allMatch(cells, cell -> cell.matches(DECIMAL))) {
             return parsed(DoubleColumn.create(name), cells);
         }
         return StringColumn.create(name, cells);
@@ -392,8 +392,8 @@ public final class Measurements {
         return column;
     }
 
-    private static boolean allMatch(List<String> cells, String regex) {
-        return !cells.isEmpty() && cells.stream().allMatch(cell -> cell.matches(regex));
+    private static boolean allMatch(List<String> cells, Predicate<String> condition) {
+        return !cells.isEmpty() && cells.stream().allMatch(condition);
     }
 
     @SafeVarargs

@@ -15,7 +15,8 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      * @throws IllegalArgumentException if they do not fit
      */
     void requireFits(MachineSurvey survey) {
-        requireFits("--size " + model.label() + " --pass " + pass, survey.device(), survey.availableBytes());
+        String options = "--size " + model.label() + " --pass " + pass;
+        requireFits(options, model, pass, survey.device(), survey.availableBytes());
     }
 
     /**
@@ -24,18 +25,19 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      *
      * @throws IllegalArgumentException if they do not fit
      */
-    public static void requireTrainable(ModelOptions.Model model, Precision precision, Device device) {
-        new ModelCase(model, precision, Pass.STEP)
-                .requireFits("the model " + model.label(), device.toString(), MemoryStats.available(device));
+    public static void requireTrainable(ModelOptions.Model model, Device device) {
+        String name = "the model " + model.label();
+        requireFits(name, model, Pass.STEP, device.toString(), MemoryStats.available(device));
     }
 
-    private void requireFits(String options, String device, long availableBytes) {
+    private static void requireFits(
+            String name, ModelOptions.Model model, Pass pass, String device, long availableBytes) {
         double needed = (double) model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
         if (needed > availableBytes) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,
                     "too little memory: %s needs %,.1f GB for %s alone, and %s has %.1f GB available",
-                    options,
+                    name,
                     needed / GB,
                     switch (pass) {
                         case FORWARD, FORWARD_GRAPH -> "parameters";

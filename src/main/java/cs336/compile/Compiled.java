@@ -187,9 +187,9 @@ public final class Compiled implements AutoCloseable {
      *
      * <p>Random operators draw new numbers in each call. After the same seed these may differ from the numbers of the
      * plain function. The program omits random operators whose results are unused. On a GPU, kernels of dropout draw
-     * their numbers by Philox. Its seed is one random number of the device per call. After {@code manual_seed} the
-     * calls repeat their numbers, also those of a call that records. A function that writes to tensors outside of it is
-     * an exception: its first call draws those of the plain function.
+     * their numbers by Philox. Its seed is one random number of the device per call, or per replay of a graph that
+     * contains calls. After {@code manual_seed} the calls repeat their numbers, also those of a call that records. A
+     * function that writes to tensors outside of it is an exception: its first call draws those of the plain function.
      *
      * @return the outputs, in the caller's memory scope. They share memory neither with each other nor with an input.
      * @throws UnrecordableException if the function cannot be recorded, for example because it reads elements of

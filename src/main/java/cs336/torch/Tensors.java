@@ -162,6 +162,18 @@ public final class Tensors {
     }
 
     /**
+     * Checks that a dtype is floating-point.
+     *
+     * @param name name of the argument in messages
+     * @throws IllegalArgumentException if it is another one
+     */
+    public static void requireFloating(String name, DType dtype) {
+        if (!Objects.requireNonNull(dtype, name + " must not be null").isFloatingPoint()) {
+            throw new IllegalArgumentException(name + " must be floating-point, not " + dtype);
+        }
+    }
+
+    /**
      * Checks that a tensor can be used.
      *
      * @param name name of the argument in messages

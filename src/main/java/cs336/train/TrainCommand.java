@@ -187,7 +187,7 @@ public final class TrainCommand extends LabCommand {
         CosineSchedule schedule =
                 TrainingOptions.schedule(learningRate, warmup, decaySteps == null ? steps : decaySteps);
         Device where = Device.parse(device);
-        ModelCase.requireTrainable(model, precision, where);
+        ModelCase.requireTrainable(model, where);
         return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
     }
 
