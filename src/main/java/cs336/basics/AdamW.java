@@ -245,7 +245,7 @@ public final class AdamW implements Optimizer {
      */
     public List<Tensor> copies(List<String> names, DType dtype) {
         TrainedParameters.requireOpen(closed);
-        if (dtype != DType.BFLOAT16 && dtype != DType.FLOAT16) {
+        if (!dtype.isReducedFloatingPoint()) {
             throw new IllegalArgumentException("dtype must be bf16 or fp16, not " + dtype);
         }
         List<State> copied = new ArrayList<>();

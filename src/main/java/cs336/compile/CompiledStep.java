@@ -159,7 +159,7 @@ public final class CompiledStep implements AutoCloseable {
     private record AdamWCasts(AdamW optimizer, boolean readsNarrowGradients) implements MasterWeights {
         @Override
         public List<Tensor> copies(List<String> names, DType dtype) {
-            boolean areStored = (dtype == DType.BFLOAT16 || dtype == DType.FLOAT16)
+            boolean areStored = dtype.isReducedFloatingPoint()
                     && optimizer.parameters().keySet().containsAll(names);
             return areStored ? optimizer.copies(names, dtype) : null;
         }

@@ -58,6 +58,11 @@ public enum DType {
         };
     }
 
+    /** Returns whether this is a floating-point type of 16 bits. */
+    public boolean isReducedFloatingPoint() {
+        return this == BFLOAT16 || this == FLOAT16;
+    }
+
     /**
      * Returns whether this integer or boolean type represents a value exactly. Complex types round and accept every
      * value.

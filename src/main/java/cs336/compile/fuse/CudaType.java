@@ -24,7 +24,7 @@ final class CudaType {
 
     /** Returns the dtype of a single element in a register: 16-bit elements become fp32. */
     static DType inRegisters(DType dtype) {
-        return dtype == DType.BFLOAT16 || dtype == DType.FLOAT16 ? DType.FLOAT32 : dtype;
+        return dtype.isReducedFloatingPoint() ? DType.FLOAT32 : dtype;
     }
 
     /** Returns the type of the number that a pointwise operation or reduction computes, before it is rounded. */

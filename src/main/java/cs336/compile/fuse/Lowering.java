@@ -479,7 +479,7 @@ final class Lowering {
     private static boolean areComparedExactly(List<Argument> operands) {
         boolean isHalf = operands.stream()
                 .flatMap(operand -> operand.tensors().stream())
-                .anyMatch(view -> view.dtype() == DType.BFLOAT16 || view.dtype() == DType.FLOAT16);
+                .anyMatch(view -> view.dtype().isReducedFloatingPoint());
         return arePromotedExactly(operands)
                 && (!isHalf
                         || operands.stream()

@@ -58,7 +58,7 @@ final class MemberExpressions {
     String rounded(Operation member, String expression) {
         DType out = member.output().dtype();
         DType compute = PointwiseOperator.computeType(member);
-        if (out == DType.BFLOAT16 || out == DType.FLOAT16) {
+        if (out.isReducedFloatingPoint()) {
             String number = compute == DType.FLOAT32 ? expression : "(float)(" + expression + ")";
             return "roundTo(" + number + ", " + CudaType.of(out) + "())";
         }

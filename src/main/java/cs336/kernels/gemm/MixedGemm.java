@@ -88,8 +88,7 @@ public record MixedGemm() implements JavaOperator {
      * @param strides in elements, like the offset; see {@link Fp32Gemm#supports}
      */
     public static boolean supports(DType type, long[] shape, long[] strides, long offset) {
-        return (type == DType.BFLOAT16 || type == DType.FLOAT16)
-                && GemmOperands.areRowsAligned(type, shape, strides, offset);
+        return type.isReducedFloatingPoint() && GemmOperands.areRowsAligned(type, shape, strides, offset);
     }
 
     /**

@@ -42,7 +42,7 @@ public final class FusedCrossEntropy implements CrossEntropyKernel {
         DType type = DType.of(logits);
         return logits.is_cuda()
                 && Gpu.of(logits).runsKernels()
-                && (type == DType.BFLOAT16 || type == DType.FLOAT16)
+                && type.isReducedFloatingPoint()
                 && logits.dim() == 2
                 && logits.numel() > 0
                 && logits.is_contiguous()
