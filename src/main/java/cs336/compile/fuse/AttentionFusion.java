@@ -59,7 +59,7 @@ final class AttentionFusion {
     private final Device device;
     private final Set<ProgramValue> overwritten;
     private final Set<ProgramValue> returned;
-    private final Map<ProgramValue, Integer> producers = new HashMap<>();
+    private final Map<ProgramValue, Integer> positions; // of the operations that create them
     private final Map<ProgramValue, Set<Integer>> readers = new HashMap<>();
     private final Map<Integer, List<Operation>> inserted = new HashMap<>(); // before the operation of this index
     private final Map<ProgramValue, MovedResult> moved = new HashMap<>();
@@ -72,10 +72,8 @@ final class AttentionFusion {
         size = program.size();
         overwritten = Simplification.overwritten(program);
         returned = program.returned();
+        positions = program.positions();
         for (int i = 0; i < program.operations().size(); i++) {
-            for (ProgramValue created : program.operations().get(i).creates()) {
-                producers.put(created, i);
-            }
             for (View view : program.operations().get(i).reads()) {
                 readers.computeIfAbsent(view.value(), v -> new TreeSet<>()).add(i);
             }
@@ -255,7 +253,7 @@ final class AttentionFusion {
             if (found.isEmpty()) {
                 return;
             }
-            int start = producers.get(output.output());
+            int start = positions.get(output.output());
             View narrow = q.dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
             List<View> outputs = call(start, found.get().forward(), inputs);
@@ -265,8 +263,8 @@ final class AttentionFusion {
             }
             inputs.addAll(outputs);
             inputs.add(dO);
-            int first = producers.get(gradP.output());
-            first = gradV == null ? first : Math.min(first, producers.get(gradV.output()));
+            int first = positions.get(gradP.output());
+            first = gradV == null ? first : Math.min(first, positions.get(gradV.output()));
             List<View> gradients = call(first, found.get().backward(), inputs);
             move(scaledGradQ, gradients.get(0));
             move(gradK, gradients.get(1).transposed());
@@ -324,13 +322,12 @@ final class AttentionFusion {
             if (!Arrays.equals(mask.shape(), new long[] {queries, keys})) {
                 return false;
             }
-            int end = producers.get(reader.creates().get(0));
+            int end = positions.get(reader.creates().get(0));
             List<Operation> before = program.operations().subList(0, end);
             Program alone = Simplification.withoutDeadOperations(
                     new Program(List.of(), Map.of(), before, List.of(mask), program.size()));
             Set<ProgramValue> outside = program.outside();
-            Stream<View> reads = alone.operations().stream().flatMap(operation -> operation.reads().stream());
-            boolean isConstant = Stream.concat(Stream.of(mask), reads)
+            boolean isConstant = Stream.concat(Stream.of(mask), alone.reads())
                             .noneMatch(view -> outside.contains(view.value().root()))
                     && alone.operations().stream()
                             .noneMatch(operation -> operation.operator().isRandom());
@@ -353,7 +350,7 @@ final class AttentionFusion {
     }
 
     private Operation producer(View view) {
-        Integer index = producers.get(view.value());
+        Integer index = positions.get(view.value());
         return index == null ? null : program.operations().get(index);
     }
 
@@ -442,7 +439,7 @@ final class AttentionFusion {
         }
         ProgramValue old = result.output();
         ProgramValue copy = newValue(Layout.contiguous(old.dtype(), source.shape()));
-        insert(producers.get(old), PointwiseOperator.cast(source, copy, device));
+        insert(positions.get(old), PointwiseOperator.cast(source, copy, device));
         moved.put(old, new MovedResult(copy, source));
     }
 

@@ -76,8 +76,7 @@ final class Fusion {
     private static Map<ProgramValue, Operation> destinations(Program program) {
         Map<ProgramValue, Operation> destinations = new HashMap<>();
         Map<ProgramValue, Integer> uses = new HashMap<>();
-        program.operations()
-                .forEach(operation -> operation.reads().forEach(view -> uses.merge(view.value(), 1, Integer::sum)));
+        program.reads().forEach(view -> uses.merge(view.value(), 1, Integer::sum));
         for (int i = program.operations().size() - 1; i >= 0; i--) {
             Operation operation = program.operations().get(i);
             boolean isPointwise = operation.operator() instanceof PointwiseOperator;

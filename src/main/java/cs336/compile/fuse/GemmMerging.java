@@ -62,7 +62,7 @@ final class GemmMerging {
     private final Program program;
     private final Device device;
     private final LinearGemms linear;
-    private final Map<ProgramValue, Operation> producers = new HashMap<>();
+    private final Map<ProgramValue, Operation> producers;
     private final Map<ProgramValue, List<View>> reads = new HashMap<>();
     private final Set<ProgramValue> readOtherwise = new HashSet<>();
     private final Set<ProgramValue> returned;
@@ -80,8 +80,8 @@ final class GemmMerging {
         constants = new LinkedHashMap<>(program.constants());
         size = program.size();
         returned = program.returned();
+        producers = program.producers();
         for (Operation operation : program.operations()) {
-            operation.creates().forEach(value -> producers.put(value, operation));
             boolean isGemm = isGemm(operation);
             for (View view : operation.reads()) {
                 reads.computeIfAbsent(view.value(), v -> new ArrayList<>()).add(view);
@@ -133,7 +133,7 @@ final class GemmMerging {
             }
         }
         operations.addAll(concatenations); // sorting moves them to the operations that read them
-        List<Operation> sorted = sorted(operations);
+        List<Operation> sorted = sorted(program.withOperations(operations));
         if (sorted == null) {
             constants.keySet().removeAll(program.constants().keySet());
             constants.values().forEach(Tensor::close);
@@ -477,12 +477,11 @@ final class GemmMerging {
     // ---- order
 
     /** Returns the operations in an order in which each follows its inputs, or null if there is a cycle. */
-    private static List<Operation> sorted(List<Operation> operations) {
-        Map<ProgramValue, Operation> producers = new HashMap<>();
-        operations.forEach(operation -> operation.creates().forEach(value -> producers.put(value, operation)));
+    private static List<Operation> sorted(Program program) {
+        Map<ProgramValue, Operation> producers = program.producers();
         Set<Operation> sorted = new LinkedHashSet<>();
         Set<Operation> open = new HashSet<>();
-        return operations.stream().allMatch(operation -> visit(operation, producers, open, sorted))
+        return program.operations().stream().allMatch(operation -> visit(operation, producers, open, sorted))
                 ? List.copyOf(sorted)
                 : null;
     }

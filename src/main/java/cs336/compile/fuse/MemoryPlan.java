@@ -1,13 +1,10 @@
 package cs336.compile.fuse;
 
-import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.stream.Collectors;
 
 /**
  * The values of the forward pass that the backward pass of a {@link Partition} reads, divided into inputs, saved values
@@ -20,23 +17,17 @@ import java.util.stream.Collectors;
 public record MemoryPlan(List<ProgramValue> inputs, List<ProgramValue> saved, List<ProgramValue> recomputed) {
     /** Returns the plan of a partition that is not fused yet. */
     public static MemoryPlan of(Partition partition) {
-        Set<ProgramValue> computed = computed(partition.forward());
+        Set<ProgramValue> computed = partition.forward().producers().keySet();
         List<ProgramValue> loaded = partition.backward().inputs();
         return new MemoryPlan(
                 common(loaded, partition.forward().inputs()),
                 common(loaded, computed),
-                common(computed(partition.backward()), computed));
+                common(partition.backward().producers().keySet(), computed));
     }
 
     private static List<ProgramValue> common(Collection<ProgramValue> values, Collection<ProgramValue> others) {
         List<ProgramValue> common = new ArrayList<>(values);
         common.retainAll(others);
         return List.copyOf(common);
-    }
-
-    private static Set<ProgramValue> computed(Program program) {
-        return program.operations().stream()
-                .flatMap(operation -> operation.creates().stream())
-                .collect(Collectors.toCollection(LinkedHashSet::new));
     }
 }

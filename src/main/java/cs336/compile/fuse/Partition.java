@@ -68,20 +68,20 @@ public record Partition(Program forward, Program backward) {
         private final List<ProgramValue> tangents;
         private final List<View> results;
         private final List<View> gradients;
-        private final Map<ProgramValue, Operation> producers = new HashMap<>();
+        private final Map<ProgramValue, Operation> producers;
         private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
         private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
         private final Map<Integer, Map<Integer, Long>> capacities = new HashMap<>(); // free ones, by start and end
 
         Cut(Program joint, int inputs, int outputs) {
             this.joint = joint;
+            producers = joint.producers();
             primals = joint.inputs().subList(0, inputs);
             tangents = joint.inputs().subList(inputs, joint.inputs().size());
             results = joint.outputs().subList(0, outputs);
             gradients = joint.outputs().subList(outputs, joint.outputs().size());
             ofTangents.addAll(tangents);
             for (Operation operation : joint.operations()) {
-                operation.creates().forEach(value -> producers.put(value, operation));
                 if (operation.reads().stream().anyMatch(view -> ofTangents.contains(view.value()))) {
                     ofTangents.addAll(operation.creates());
                 }
@@ -95,11 +95,10 @@ public record Partition(Program forward, Program backward) {
                 return Optional.empty();
             }
             Set<ProgramValue> saved = minimumCut();
-            Program fromSaved = new Program(List.copyOf(saved), Map.of(), joint.operations(), gradients, joint.size());
-            List<Operation> backward =
-                    Simplification.withoutDeadOperations(fromSaved).operations();
+            Program fromSaved = Simplification.withoutDeadOperations(
+                    new Program(List.copyOf(saved), Map.of(), joint.operations(), gradients, joint.size()));
             Set<ProgramValue> needed = fromSaved.returned();
-            backward.forEach(operation -> operation.reads().forEach(view -> needed.add(view.value())));
+            fromSaved.reads().forEach(view -> needed.add(view.value()));
             List<ProgramValue> loaded = needed.stream()
                     .filter(value -> saved.contains(value)
                             || primals.contains(value)
@@ -110,10 +109,10 @@ public record Partition(Program forward, Program backward) {
             loaded.forEach(value -> forwardOutputs.add(new View(value)));
             List<ProgramValue> backwardInputs = new ArrayList<>(loaded);
             backwardInputs.addAll(tangents);
+            var backward = new Program(backwardInputs, Map.of(), fromSaved.operations(), gradients, joint.size());
             Program forward = Simplification.withoutDeadOperations(
                     new Program(primals, joint.constants(), joint.operations(), forwardOutputs, joint.size()));
-            return Optional.of(
-                    new Partition(forward, new Program(backwardInputs, Map.of(), backward, gradients, joint.size())));
+            return Optional.of(new Partition(forward, backward));
         }
 
         Optional<Operation> writeToForwardValue() {

@@ -4,6 +4,7 @@ import cs336.compile.program.Argument.View;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -11,6 +12,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -65,6 +67,29 @@ public record Program(
                 .collect(Collectors.toCollection(HashSet::new));
     }
 
+    /** Returns the views that the operations read, or write in place, in the order of execution. */
+    public Stream<View> reads() {
+        return operations.stream().flatMap(operation -> operation.reads().stream());
+    }
+
+    /** Returns the operation that creates each value, in the order of execution. */
+    public Map<ProgramValue, Operation> producers() {
+        Map<ProgramValue, Operation> producers = new LinkedHashMap<>();
+        operations.forEach(operation -> operation.creates().forEach(value -> producers.put(value, operation)));
+        return producers;
+    }
+
+    /** Returns the index of the operation that creates each value. */
+    public Map<ProgramValue, Integer> positions() {
+        Map<ProgramValue, Integer> positions = new HashMap<>();
+        for (int i = 0; i < operations.size(); i++) {
+            for (ProgramValue created : operations.get(i).creates()) {
+                positions.put(created, i);
+            }
+        }
+        return positions;
+    }
+
     /**
      * Returns for each output whether it shares memory with an input, a constant or an earlier output.
      *
@@ -99,14 +124,9 @@ public record Program(
      * computes, −1 for one that does not exist.
      */
     public int[] completions() {
-        Map<ProgramValue, Integer> after = new HashMap<>();
-        for (int i = 0; i < operations.size(); i++) {
-            for (ProgramValue created : operations.get(i).creates()) {
-                after.put(created, i + 1);
-            }
-        }
+        Map<ProgramValue, Integer> positions = positions();
         return outputs.stream()
-                .mapToInt(output -> output == null ? -1 : after.getOrDefault(output.value(), 0))
+                .mapToInt(output -> output == null ? -1 : 1 + positions.getOrDefault(output.value(), -1))
                 .toArray();
     }
 
