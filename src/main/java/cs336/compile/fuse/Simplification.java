@@ -153,15 +153,12 @@ final class Simplification {
     /** Removes casts of outputs to a dtype of higher precision, so that these outputs keep their dtype. */
     static Program withNarrowOutputs(Program program) {
         Set<ProgramValue> overwritten = overwritten(program);
-        Map<ProgramValue, View> widened = new HashMap<>();
-        for (Operation operation : program.operations()) {
-            View from = castSource(operation, overwritten);
-            if (from != null && isExact(from.dtype(), operation.output().dtype())) {
-                widened.put(operation.output(), from);
-            }
-        }
-        return withoutDeadOperations(program.withOutputs(
-                output -> output.isWhole() ? widened.getOrDefault(output.value(), output) : output));
+        Map<ProgramValue, Operation> producers = program.producers();
+        return withoutDeadOperations(program.withOutputs(output -> {
+            Operation producer = producers.get(output.value());
+            View from = producer != null && output.isWhole() ? castSource(producer, overwritten) : null;
+            return from != null && isExact(from.dtype(), output.dtype()) ? from : output;
+        }));
     }
 
     /**
