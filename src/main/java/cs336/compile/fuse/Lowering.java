@@ -211,7 +211,7 @@ final class Lowering {
         Layout like = out.layout();
         View shifted = wide(like, SUB, x, reduceWide(max, x));
         View power = wide(like, EXP, shifted);
-        View sum = reduceWide(new ReductionOperator(ReductionKind.SUM, max.dims(), device), power);
+        View sum = reduceWide(new ReductionOperator(ReductionKind.SUM, max.dims()), power);
         return log ? emit(out, SUB, shifted, wide(sum.layout(), LOG, sum)) : emit(out, DIV, power, sum);
     }
 
@@ -274,7 +274,7 @@ final class Lowering {
         View along = wide(like, MUL, normalized, mean(sum, wide(like, MUL, g, normalized)));
         emit(dx, MUL, wide(like, SUB, wide(like, SUB, g, mean(sum, g)), along), in.get(4));
         var overAll = new ReductionOperator(
-                ReductionKind.SUM, IntStream.range(0, leading).boxed().toList(), device);
+                ReductionKind.SUM, IntStream.range(0, leading).boxed().toList());
         List<View> terms = List.of(wide(like, MUL, dy, normalized), dy);
         for (int i = 0; i < terms.size(); i++) {
             ProgramValue gradient = operation.outputs().get(1 + i);
@@ -314,8 +314,8 @@ final class Lowering {
         ProgramValue loss = operation.output();
         ProgramValue count = operation.outputs().get(1);
         View selected = wide(logp.layout(), WHERE, isTarget(logp.layout(), target), logp, constant(0));
-        View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1), device), selected);
-        var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0), device);
+        View ofRow = reduceWide(new ReductionOperator(ReductionKind.SUM, List.of(1)), selected);
+        var overRows = new ReductionOperator(ReductionKind.SUM, List.of(0));
         Layout perRow = Layout.contiguous(ofRow.dtype(), target.shape());
         View valid = wide(perRow, CAST, pointwise(like(DType.BOOL, perRow), NE, target, in.get(4)));
         View flat = new View(ofRow.value(), perRow);
@@ -416,7 +416,7 @@ final class Lowering {
                         .mapToObj(dim -> (int) Math.floorMod(dim, (long) rank))
                         .sorted()
                         .toList();
-        return new ReductionOperator(kind, reduced, device);
+        return new ReductionOperator(kind, reduced);
     }
 
     /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */

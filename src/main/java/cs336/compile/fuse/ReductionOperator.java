@@ -20,9 +20,8 @@ import org.bytedeco.pytorch.Tensor;
  *
  * @param kind the operation that combines two elements
  * @param dims the reduced dimensions of the argument, ascending
- * @param device the device of the output
  */
-record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) implements TensorOperator {
+record ReductionOperator(ReductionKind kind, List<Integer> dims) implements TensorOperator {
     enum ReductionKind {
         SUM,
         MAX
@@ -36,7 +35,7 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims, Device device) 
         long[] reduced = dims.stream().mapToLong(Integer::longValue).toArray();
         Tensor value =
                 kind == ReductionKind.SUM ? in.sum(reduced, true, new ScalarTypeOptional()) : in.amax(reduced, true);
-        Tensor result = out.empty(device);
+        Tensor result = out.empty(Device.of(in));
         result.copy_(value.reshape(out.shape()));
         return List.of(result);
     }
