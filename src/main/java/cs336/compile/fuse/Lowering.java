@@ -423,14 +423,8 @@ final class Lowering {
     private View reduceWide(ReductionOperator reduction, View x) {
         long[] shape = x.shape().clone();
         reduction.dims().forEach(dim -> shape[dim] = 1);
-        long[] strides = new long[shape.length]; // the order of the results in memory is that of the input
-        int[] order = reduction.iterationOrder(x.layout());
-        long stride = 1;
-        for (int i = order.length - 1; i >= 0; i--) {
-            strides[order[i]] = stride;
-            stride *= shape[order[i]];
-        }
-        ProgramValue out = newValue(new Layout(wideType(x.dtype()), shape, strides, 0, false));
+        int[] order = reduction.iterationOrder(x.layout()); // the results have the input's order in memory
+        ProgramValue out = newValue(Layout.dense(wideType(x.dtype()), order, shape));
         operations.add(Operation.of(reduction, List.of(x), out));
         return new View(out);
     }

@@ -34,11 +34,22 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
 
     /** Returns the layout of a contiguous tensor at the beginning of its storage. */
     public static Layout contiguous(DType dtype, long... shape) {
+        int[] order = new int[shape.length];
+        Arrays.setAll(order, i -> i);
+        return dense(dtype, order, shape);
+    }
+
+    /**
+     * Returns the layout of a tensor without gaps at the beginning of its storage.
+     *
+     * @param order the dimensions from the slowest to the fastest
+     */
+    public static Layout dense(DType dtype, int[] order, long... shape) {
         long[] strides = new long[shape.length];
         long stride = 1;
-        for (int i = shape.length - 1; i >= 0; i--) {
-            strides[i] = stride;
-            stride *= Math.max(1, shape[i]);
+        for (int i = order.length - 1; i >= 0; i--) {
+            strides[order[i]] = stride;
+            stride *= Math.max(1, shape[order[i]]);
         }
         return new Layout(dtype, shape, strides, 0, false);
     }
