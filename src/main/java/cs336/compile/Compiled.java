@@ -2,6 +2,7 @@ package cs336.compile;
 
 import cs336.basics.NnModule;
 import cs336.checkpointing.RandomState;
+import cs336.compile.CompiledProgram.CompiledRun;
 import cs336.compile.fuse.MasterWeights;
 import cs336.compile.program.Layout;
 import cs336.compile.trace.TensorFunction;
@@ -18,7 +19,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -88,6 +88,13 @@ public final class Compiled implements AutoCloseable {
 
     /** The program that calls with one guard run, or the function itself. */
     private record Recording(TensorFunction run, boolean isCompiled, Supplier<String> explain, Runnable close) {}
+
+    /**
+     * A recording and the call that made it.
+     *
+     * @param outputs the outputs of this call; null if another run has to compute them
+     */
+    private record FirstCall(Recording recording, Tensor[] outputs) {}
 
     private final TensorFunction function;
     private final List<Tensor> parameters; // of a function without a layer
@@ -213,17 +220,18 @@ public final class Compiled implements AutoCloseable {
         }
         Guard guard = guard(read, inputs);
         try (var scope = MemoryScope.open()) {
-            var ofRecording = new AtomicReference<Tensor[]>();
             Recording recording = recordings.get(guard);
+            Tensor[] outputs = null;
             if (recording == null) {
                 RandomState random = RandomState.of(inputs);
-                recording = record(guard, read, random, ofRecording, inputs);
+                FirstCall first = record(guard, read, random, inputs);
+                recording = first.recording;
+                outputs = first.outputs;
                 recordings.put(guard, recording);
-                if (ofRecording.get() == null && random.orNullIfUnused() != null) {
+                if (outputs == null && random.orNullIfUnused() != null) {
                     random.restore(); // the run draws the numbers that a later call draws in this state
                 }
             }
-            Tensor[] outputs = ofRecording.get();
             return scope.escapeAll(outputs == null ? recording.run.apply(inputs) : outputs);
         }
     }
@@ -239,42 +247,41 @@ public final class Compiled implements AutoCloseable {
      * Records the function.
      *
      * @param random the state before the recording
-     * @param results receives the outputs unless another run has to compute them
      */
-    private Recording record(
-            Guard guard, List<Tensor> read, RandomState random, AtomicReference<Tensor[]> results, Tensor... inputs) {
+    private FirstCall record(Guard guard, List<Tensor> read, RandomState random, Tensor... inputs) {
         try {
             return guard.trainable().contains(true)
-                    ? recordWithGradients(guard, distinct(read), results, inputs)
-                    : recordWithoutGradients(guard, random, results, inputs);
+                    ? recordWithGradients(guard, distinct(read), inputs)
+                    : recordWithoutGradients(guard, random, inputs);
         } catch (UnrecordableException e) {
             if (!fallsBack) {
                 throw e;
             }
-            results.set(null);
-            return plain(e.getMessage());
+            return new FirstCall(plain(e.getMessage()), null);
         }
     }
 
-    private Recording recordWithoutGradients(
-            Guard guard, RandomState random, AtomicReference<Tensor[]> results, Tensor... inputs) {
-        var program = CompiledProgram.record(
-                function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, results, inputs);
-        if (random.orNullIfUnused() != null && !program.optimized().writesOutside()) {
-            results.set(null); // the plain function has drawn other numbers than the program
-        }
+    private FirstCall recordWithoutGradients(Guard guard, RandomState random, Tensor... inputs) {
+        CompiledRun run =
+                CompiledProgram.record(function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, inputs);
+        CompiledProgram program = run.program();
         boolean isGraph = graphed && guard.device().isCuda();
-        return new Recording(isGraph ? program::runGraph : program::run, true, program::explain, program::close);
+        var recording =
+                new Recording(isGraph ? program::runGraph : program::run, true, program::explain, program::close);
+        // The plain function has drawn other random numbers than the program.
+        boolean runsAgain =
+                random.orNullIfUnused() != null && !program.optimized().writesOutside();
+        return new FirstCall(recording, runsAgain ? null : run.outputs());
     }
 
-    private Recording recordWithGradients(
-            Guard guard, List<Tensor> read, AtomicReference<Tensor[]> results, Tensor... inputs) {
+    private FirstCall recordWithGradients(Guard guard, List<Tensor> read, Tensor... inputs) {
         var attempt = DifferentiableProgram.record(
-                function, guard.device(), keepsAttention, read.size(), results, concatenated(inputs, read));
+                function, guard.device(), keepsAttention, read.size(), concatenated(inputs, read));
         DifferentiableProgram program = attempt.program();
-        return program == null
+        Recording recording = program == null
                 ? plain(attempt.reason())
                 : new Recording(in -> program.call(concatenated(in, read)), true, program::explain, program::close);
+        return new FirstCall(recording, attempt.outputs());
     }
 
     /** Returns each parameter once: a tied one has one gradient. */

@@ -7,6 +7,7 @@ import cs336.compile.program.Interpreter;
 import cs336.compile.program.Interpreter.ProgramRun;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
+import cs336.compile.trace.Recorder.RecordedRun;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.CudaGraph;
 import cs336.torch.Device;
@@ -14,11 +15,17 @@ import cs336.torch.MemoryScope;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 
 /** A recorded function of tensors for inputs of given dtypes, shapes and strides, ready to run. */
 final class CompiledProgram implements AutoCloseable {
+    /**
+     * The run of a function that was recorded and compiled.
+     *
+     * @param outputs the outputs of this run, in the caller's memory scope
+     */
+    record CompiledRun(CompiledProgram program, Tensor[] outputs) {}
+
     private final Program recorded;
     private final Program optimized;
     private final Interpreter interpreter;
@@ -44,27 +51,25 @@ final class CompiledProgram implements AutoCloseable {
      * @param keepsAttention whether plain attention still stores its scores
      * @param names names of parameters for printed programs
      * @param weights the casts that an optimizer does in place of a fused program
-     * @param results receives the outputs of this run, in the caller's memory scope
      * @throws IllegalStateException if a gradient of an output is lost
      */
-    static CompiledProgram record(
+    static CompiledRun record(
             TensorFunction function,
             Device device,
             boolean keepsAttention,
             Map<String, Tensor> names,
             MasterWeights weights,
-            AtomicReference<Tensor[]> results,
             Tensor... inputs) {
-        Program recorded = Recorder.record(function, names, results, inputs);
-        if (Arrays.stream(results.get()).anyMatch(output -> output != null && output.requires_grad())) {
+        RecordedRun run = Recorder.run(function, names, inputs);
+        Program recorded = run.program();
+        if (Arrays.stream(run.outputs()).anyMatch(output -> output != null && output.requires_grad())) {
             DifferentiableProgram.requireNoGradient(recorded);
         }
         // On the CPU the recorded operators are faster than their lowered forms.
         Program optimized =
                 device.isCuda() ? fused(recorded, device, keepsAttention, weights) : FusionPasses.simplify(recorded);
         var program = new CompiledProgram(recorded, optimized, device, keepsAttention);
-        results.set(program.separated(results.get()));
-        return program;
+        return new CompiledRun(program, program.separated(run.outputs()));
     }
 
     private static Program fused(Program recorded, Device device, boolean keepsAttention, MasterWeights weights) {

@@ -8,6 +8,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
+import cs336.compile.trace.Recorder.RecordedRun;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.Autocast;
 import cs336.torch.AutogradFunction;
@@ -22,7 +23,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
@@ -43,8 +43,12 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
     private final List<Layout> gradOutputs; // of the outputs that exist; null for one without a gradient
     private final Device device;
 
-    /** A recorded function, or null and the reason why it cannot be compiled. */
-    record Attempt(DifferentiableProgram program, String reason) {}
+    /**
+     * A recorded function, or null and the reason why it cannot be compiled.
+     *
+     * @param outputs the outputs of the function, in the caller's memory scope; null if there is a program
+     */
+    record Attempt(DifferentiableProgram program, String reason, Tensor[] outputs) {}
 
     private DifferentiableProgram(
             Program joint, Partition parts, int outputs, List<Layout> gradOutputs, Device device) {
@@ -67,27 +71,23 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
      * @param keepsAttention whether plain attention still stores its scores
      * @param inputs the inputs of the function, then the parameters that it reads
      * @param parameters the number of parameters among them
-     * @param results receives the outputs of the function, in the caller's memory scope, if there is no program
      * @return no program if the function writes to tensors outside of it, if no output requires a gradient, or if
      *     {@link Partition#of} cannot split the program because of a write in place
      */
     static Attempt record(
-            TensorFunction function,
-            Device device,
-            boolean keepsAttention,
-            int parameters,
-            AtomicReference<Tensor[]> results,
-            Tensor... inputs) {
+            TensorFunction function, Device device, boolean keepsAttention, int parameters, Tensor... inputs) {
         try (var scope = MemoryScope.open()) {
             int own = inputs.length - parameters;
-            Program ofForward = Recorder.record(function, Map.of(), results, Arrays.copyOf(inputs, own));
+            RecordedRun run = Recorder.run(function, Map.of(), Arrays.copyOf(inputs, own));
+            Program ofForward = run.program();
             ofForward.constants().values().forEach(Tensor::close);
-            Tensor[] plain = scope.escapeAll(results.get());
+            Tensor[] plain = scope.escapeAll(run.outputs());
             if (ofForward.writesOutside()) { // it must not run a second time
                 return new Attempt(
                         null,
                         "it writes to a tensor outside of it: "
-                                + ofForward.firstWriteOutside().orElseThrow());
+                                + ofForward.firstWriteOutside().orElseThrow(),
+                        plain);
             }
             List<Layout> gradOutputs = new ArrayList<>();
             List<Tensor> all = new ArrayList<>(List.of(inputs));
@@ -100,7 +100,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                 }
             }
             if (all.size() == inputs.length) {
-                return new Attempt(null, "none of its outputs requires a gradient");
+                return new Attempt(null, "none of its outputs requires a gradient", plain);
             }
             TensorFunction both = given -> bothPasses(function, own, inputs, given);
             Program joint = Recorder.record(both, all.toArray(new Tensor[0]));
@@ -112,12 +112,12 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
                     Partition.of(prepared, inputs.length, plain.length).orElse(null);
             if (parts == null) {
                 joint.constants().values().forEach(Tensor::close);
-                return new Attempt(null, Partition.obstacle(prepared, inputs.length, plain.length));
+                return new Attempt(null, Partition.obstacle(prepared, inputs.length, plain.length), plain);
             }
             var program = new DifferentiableProgram(
                     joint, device.isCuda() ? parts.fused(device) : parts, plain.length, gradOutputs, device);
-            Arrays.stream(results.getAndSet(null)).filter(Objects::nonNull).forEach(Tensor::close);
-            return new Attempt(program, "");
+            Arrays.stream(plain).filter(Objects::nonNull).forEach(Tensor::close);
+            return new Attempt(program, "", null);
         }
     }
 

@@ -1,5 +1,6 @@
 package cs336.compile;
 
+import cs336.compile.CompiledProgram.CompiledRun;
 import cs336.compile.program.Interpreter.ProgramRun;
 import cs336.compile.program.Layout;
 import cs336.torch.CudaGraph;
@@ -11,7 +12,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -117,19 +117,19 @@ final class ShapeGraph implements AutoCloseable {
 
     private void computeAndRecord(GradientConsumer consumer) {
         try (var scope = MemoryScope.open()) {
-            var ofThisRun = new AtomicReference<Tensor[]>();
+            CompiledRun run;
             try (var local = step.withoutHooks()) {
-                program = CompiledProgram.record(
+                run = CompiledProgram.record(
                         step::lossAndGradients,
                         step.device,
                         step.keepsAttention,
                         step.optimizer.parameters(),
                         step.masterWeights(),
-                        ofThisRun,
                         inputs,
                         targets);
             }
-            Tensor[] results = ofThisRun.get();
+            program = run.program();
+            Tensor[] results = run.outputs();
             int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
             stages = GradientStage.of(program.optimized().operations().size(), ofGradients, step.buckets);
             copyLoss(results[0]);

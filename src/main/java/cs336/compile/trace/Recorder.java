@@ -53,6 +53,13 @@ import org.bytedeco.pytorch.global.torch.Tag;
  * is therefore no operation: operations read storages through a {@link Layout}.
  */
 public final class Recorder implements OperatorListener {
+    /**
+     * The run of a function that was recorded.
+     *
+     * @param outputs the outputs of this run, in the caller's memory scope
+     */
+    public record RecordedRun(Program program, Tensor[] outputs) {}
+
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
@@ -80,25 +87,23 @@ public final class Recorder implements OperatorListener {
      * @throws IllegalStateException if this thread is recording already
      */
     public static Program record(TensorFunction function, Tensor... inputs) {
-        return record(function, Map.of(), new AtomicReference<>(), inputs);
+        return run(function, Map.of(), inputs).program();
     }
 
     /**
-     * Runs a function and returns its program.
+     * Runs a function and returns its program and its outputs.
      *
      * @param names names of tensors that the function reads besides its inputs, such as parameters, for printed
      *     programs
-     * @param results receives the outputs of this run, in the caller's memory scope
      * @throws UnrecordableException if the function reads elements of tensors on the host, or calls an operator that
      *     cannot be recorded
+     * @throws IllegalStateException if this thread is recording already
      */
-    public static Program record(
-            TensorFunction function, Map<String, Tensor> names, AtomicReference<Tensor[]> results, Tensor... inputs) {
-        return new Recorder().run(function, names, results, inputs);
+    public static RecordedRun run(TensorFunction function, Map<String, Tensor> names, Tensor... inputs) {
+        return new Recorder().recorded(function, names, inputs);
     }
 
-    private Program run(
-            TensorFunction function, Map<String, Tensor> named, AtomicReference<Tensor[]> results, Tensor... inputs) {
+    private RecordedRun recorded(TensorFunction function, Map<String, Tensor> named, Tensor... inputs) {
         Program program = null;
         try (var scope = MemoryScope.open()) {
             named.forEach((name, tensor) -> names.put(storage(tensor), name));
@@ -111,12 +116,12 @@ public final class Recorder implements OperatorListener {
                 inputValues.add(value);
             }
             torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
-            run(() -> results.set(function.apply(inputs)));
+            Tensor[] results = intercepted(function, inputs);
             List<View> outputs = new ArrayList<>();
-            if (results.get() == null) {
+            if (results == null) {
                 throw new UnrecordableException("it returns null instead of an array", "");
             }
-            Tensor[] own = results.get().clone(); // separate handles, because the function may return an input
+            Tensor[] own = results.clone(); // separate handles, because the function may return an input
             for (int i = 0; i < own.length; i++) {
                 if (own[i] != null && !own[i].defined()) {
                     throw new UnrecordableException("output " + i + " is an undefined tensor", "");
@@ -124,9 +129,8 @@ public final class Recorder implements OperatorListener {
                 outputs.add(own[i] == null ? null : view(own[i], "the caller"));
                 own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
             }
-            results.set(own);
             program = new Program(inputValues, constants, List.copyOf(operations), outputs, size);
-            return program;
+            return new RecordedRun(program, own);
         } finally {
             if (program == null) {
                 constants.values().forEach(Tensor::close);
@@ -136,13 +140,15 @@ public final class Recorder implements OperatorListener {
     }
 
     /** Runs the function. An operator's exception that the function catches ends the recording. */
-    private void run(Runnable function) {
+    private Tensor[] intercepted(TensorFunction function, Tensor... inputs) {
+        var results = new AtomicReference<Tensor[]>();
         var hasReturned = new AtomicBoolean();
         try {
             OperatorInterceptor.run(this, () -> {
-                function.run();
+                results.set(function.apply(inputs));
                 hasReturned.set(true);
             });
+            return results.get();
         } catch (RuntimeException e) {
             if (hasReturned.get() && e.getClass() == RuntimeException.class) { // as PyTorch's operators throw it
                 String reason =

@@ -20,7 +20,6 @@ import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -101,7 +100,7 @@ final class LanguageModelStep implements TensorFunction, AutoCloseable {
             Tensor[] batch = batch();
             // Libraries and caches are initialized before the recording; one sequence is enough.
             apply(batch[0].narrow(0, 0, 1), batch[1].narrow(0, 0, 1));
-            return Recorder.record(this, model.namedParameters(), new AtomicReference<>(), batch());
+            return Recorder.run(this, model.namedParameters(), batch()).program();
         }
     }
 

@@ -21,9 +21,7 @@ import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -205,11 +203,7 @@ class PartitionTest extends ScopedTest {
     @Test
     void aGeneratedKernelMovesFewerBytesThanItsOperations() {
         Program recorded = Recorder.record(
-                in -> new Tensor[] {in[0].exp().add(in[1]).sqrt()},
-                Map.of(),
-                new AtomicReference<>(),
-                torch.randn(4, 8),
-                torch.randn(4, 8));
+                in -> new Tensor[] {in[0].exp().add(in[1]).sqrt()}, torch.randn(4, 8), torch.randn(4, 8));
         long bytes = 4 * 8 * Float.BYTES;
         GeneratedKernel kernel =
                 FusionPasses.kernels(FusionPasses.fuse(recorded, CPU)).get(0);
