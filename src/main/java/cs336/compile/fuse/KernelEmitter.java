@@ -194,10 +194,8 @@ final class KernelEmitter {
     }
 
     private void emitRow() {
-        Map<Load, String> packed = loads.where(load -> !loads.isPerRow(load)
-                && !late.containsKey(load)
-                && loads.isVector(load)
-                && load.dtype() != DType.FLOAT32);
+        Map<Load, String> packed = loads.perElement(
+                load -> !late.containsKey(load) && loads.isVector(load) && load.dtype() != DType.FLOAT32);
         emitLoads();
         int last = depths.values().stream().mapToInt(Integer::intValue).max().orElse(0);
         for (int depth = 0; depth <= last; depth++) {
@@ -223,12 +221,12 @@ final class KernelEmitter {
             return;
         }
         emitElementLoads(load -> !loads.isOfRow(load));
-        loads.where(loads::isPerRow).forEach((load, name) -> {
+        loads.perRow().forEach((load, name) -> {
             line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + loads.perRow(load)
                     + " : (" + loads.held(load) + ")0; };");
             line("    auto " + name + "Next = " + name + "Of(row);");
         });
-        prefetched.addAll(loads.where(load -> !loads.isPerRow(load) && loads.isVector(load) && loads.isOfRow(load))
+        prefetched.addAll(loads.perElement(load -> loads.isVector(load) && loads.isOfRow(load))
                 .keySet());
         line("    extern __shared__ __align__(16) unsigned char staged[];");
         line("    constexpr int ROW_BYTES = CHUNKS * THREADS * BLOCK_ROWS * " + ACCESS_BYTES + ";");
@@ -362,7 +360,7 @@ final class KernelEmitter {
             line("    const long long next = row + PARTS * BLOCK_ROWS;");
             line("    prefetch(next, 1 - stage);");
         }
-        loads.where(loads::isPerRow).forEach((load, name) -> {
+        loads.perRow().forEach((load, name) -> {
             String value = tile.prefetch() ? name + "Next" : loads.perRow(load);
             line("    const " + loads.held(load) + " " + name + " = " + value + ";");
             if (tile.prefetch()) {
@@ -382,18 +380,15 @@ final class KernelEmitter {
 
     /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
     private Map<Load, String> lateLoads(Set<Load> ofReductions) {
-        return loads.where(load -> !loads.isPerRow(load) && !loads.isOfRow(load) && !ofReductions.contains(load));
+        return loads.perElement(load -> !loads.isOfRow(load) && !ofReductions.contains(load));
     }
 
     /** Returns the loads of whole accesses that both a reduction and the last pass over a row need. */
     private Map<Load, String> loadsForTwoPasses(Set<Load> ofReductions) {
         Set<Load> ofOutputs =
                 loadsOf(stores().stream().map(ElementStore::member).toList());
-        return loads.where(load -> !loads.isPerRow(load)
-                && loads.isOfRow(load)
-                && loads.isVector(load)
-                && ofReductions.contains(load)
-                && ofOutputs.contains(load));
+        return loads.perElement(load ->
+                loads.isOfRow(load) && loads.isVector(load) && ofReductions.contains(load) && ofOutputs.contains(load));
     }
 
     /** Returns the loads of these members and of the elements that they need. */
@@ -407,17 +402,15 @@ final class KernelEmitter {
 
     /** Emits the loads of those tensors that have an element for each column. */
     private void emitElementLoads(Predicate<Load> which) {
-        Map<Load, String> chosen = loads.where(load -> !loads.isPerRow(load) && which.test(load));
-        chosen.forEach((load, name) ->
-                line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
+        Map<Load, String> chosen = loads.perElement(which);
+        chosen.forEach((load, name) -> line("    " + loads.declaration(load, name + "[CHUNKS]")));
         emitChunks("    ", indent -> chosen.forEach((load, name) -> line(indent + load(load, name + "[k]"))));
     }
 
     /** Emits the loads for the last pass before its first store, so that all of them are in flight together. */
     private void emitLastLoads() {
         Map<Load, String> hoisted = iterates ? late : Map.of();
-        hoisted.forEach((load, name) ->
-                line("    " + loads.held(load) + " " + name + "[CHUNKS]" + loads.vectorDeclaration(load) + ";"));
+        hoisted.forEach((load, name) -> line("    " + loads.declaration(load, name + "[CHUNKS]")));
         emitChunks("    ", indent -> {
             reloaded.forEach((load, name) -> line(indent + vectorLoad(load, name + "[k]", "loadLast")));
             hoisted.forEach((load, name) -> line(indent + load(load, name + "[k]")));
@@ -451,7 +444,7 @@ final class KernelEmitter {
     /** Emits the declaration and the load of one access to each tensor. */
     private void emitAccesses(Map<Load, String> names, String indent) {
         names.forEach((load, name) -> {
-            line(indent + loads.held(load) + " " + name + loads.vectorDeclaration(load) + ";");
+            line(indent + loads.declaration(load, name));
             line(indent + load(load, name));
         });
     }

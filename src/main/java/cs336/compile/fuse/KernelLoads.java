@@ -56,8 +56,17 @@ final class KernelLoads {
         return Collections.unmodifiableMap(expressions);
     }
 
-    /** Returns the chosen tensors with their expressions. */
-    Map<Load, String> where(Predicate<Load> isChosen) {
+    /** Returns the tensors of which all columns of a row read the same element, with their expressions. */
+    Map<Load, String> perRow() {
+        return where(this::isPerRow);
+    }
+
+    /** Returns the chosen ones of the other tensors, with their expressions. */
+    Map<Load, String> perElement(Predicate<Load> isChosen) {
+        return where(load -> !isPerRow(load) && isChosen.test(load));
+    }
+
+    private Map<Load, String> where(Predicate<Load> isChosen) {
         Map<Load, String> chosen = new LinkedHashMap<>(expressions);
         chosen.keySet().removeIf(isChosen.negate());
         return chosen;
@@ -114,9 +123,9 @@ final class KernelLoads {
                 : CudaType.of(CudaType.inRegisters(load.dtype));
     }
 
-    /** Returns what follows the name in the declaration of a thread's elements. */
-    String vectorDeclaration(Load load) {
-        return isVector(load) ? "" : "[VEC]";
+    /** Returns the declaration of a thread's elements of a loaded tensor. */
+    String declaration(Load load, String name) {
+        return held(load) + " " + name + (isVector(load) ? ";" : "[VEC];");
     }
 
     /** Returns the expression that loads a row's number. */
