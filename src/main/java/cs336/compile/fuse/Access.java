@@ -47,7 +47,7 @@ record Access(List<Digit> digits, long offset) {
     static Access ofOutput(Operation operation) {
         Layout out = operation.output().layout();
         if (operation.operator() instanceof ReductionOperator reduction) {
-            out = reduction.withReducedDims(out, operation.input().shape().length);
+            out = reduction.withReducedDims(out, operation.view(0).shape().length);
         }
         return of(out, iterationOrder(operation));
     }
@@ -68,7 +68,7 @@ record Access(List<Digit> digits, long offset) {
     /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */
     static int[] iterationOrder(Operation operation) {
         return operation.operator() instanceof ReductionOperator reduction
-                ? reduction.iterationOrder(operation.input().layout())
+                ? reduction.iterationOrder(operation.view(0).layout())
                 : operation.output().layout().storageOrder();
     }
 

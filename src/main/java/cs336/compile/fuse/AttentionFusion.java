@@ -357,14 +357,14 @@ final class AttentionFusion {
     private static boolean isCopy(Operation operation) {
         return is(operation, "clone")
                 || is(operation, "_to_copy")
-                        && operation.output().dtype() != operation.input().dtype();
+                        && operation.output().dtype() != operation.view(0).dtype();
     }
 
     /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
     private View beforeCasts(View view) {
         Operation copy = producer(view);
-        boolean isCast = isCopy(copy) && isWhole(view) && isWhole(copy.input());
-        return isCast ? beforeCasts(copy.input()) : view;
+        boolean isCast = isCopy(copy) && isWhole(view) && isWhole(copy.view(0));
+        return isCast ? beforeCasts(copy.view(0)) : view;
     }
 
     /** Returns the operations that read a value or its casts; with a null if the program returns one of them. */
@@ -375,7 +375,7 @@ final class AttentionFusion {
         }
         for (int i : readers.getOrDefault(value, Set.of())) {
             Operation reader = program.operations().get(i);
-            boolean isCast = isCopy(reader) && reader.output().layout().isContiguous() && isWhole(reader.input());
+            boolean isCast = isCopy(reader) && reader.output().layout().isContiguous() && isWhole(reader.view(0));
             uses.addAll(isCast ? uses(reader.output()) : List.of(reader));
         }
         return uses;
@@ -392,7 +392,7 @@ final class AttentionFusion {
         if (!isCopy(copy) || !throughCasts && is(copy, "_to_copy")) {
             return view;
         }
-        View from = copy.input();
+        View from = copy.view(0);
         View read = view.throughCopy(copy.output().layout(), from);
         return read == null || overwritten.contains(from.value()) ? view : source(read, throughCasts);
     }
@@ -452,7 +452,7 @@ final class AttentionFusion {
             return operation;
         }
         if (isCopy(operation)) {
-            return PointwiseOperator.cast(ofSource(operation.input()), operation.output(), device);
+            return PointwiseOperator.cast(ofSource(operation.view(0)), operation.output(), device);
         }
         boolean isGemm = is(operation, "mm") || is(operation, "bmm");
         return operation.withViews(isGemm || is(operation, "cast") ? this::ofSource : this::ofCopy);

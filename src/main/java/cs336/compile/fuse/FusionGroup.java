@@ -56,7 +56,7 @@ final class FusionGroup {
     static FusionGroup of(Operation operation) {
         var group = new FusionGroup(iterations(operation));
         if (operation.operator() instanceof ReductionOperator reduction
-                && !reduction.isOverRows(operation.input().layout())) {
+                && !reduction.isOverRows(operation.view(0).layout())) {
             group.columns = operation.output().layout().elements();
             group.overColumns = true;
         }
@@ -65,7 +65,7 @@ final class FusionGroup {
 
     static long iterations(Operation operation) {
         return operation.operator() instanceof ReductionOperator
-                ? operation.input().layout().elements()
+                ? operation.view(0).layout().elements()
                 : operation.output().layout().elements();
     }
 
@@ -276,7 +276,7 @@ final class FusionGroup {
             if (iterations != elements) {
                 return null;
             }
-            boolean overRows = reduction.isOverRows(operation.input().layout());
+            boolean overRows = reduction.isOverRows(operation.view(0).layout());
             long results = operation.output().layout().elements();
             if (!overRows) {
                 boolean fits = (results == columns || columns == 0) && reduction.kind() == ReductionKind.SUM;

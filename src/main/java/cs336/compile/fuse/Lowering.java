@@ -538,10 +538,9 @@ final class Lowering {
             return out != null && out.layout().isDense() && out.layout().offset() == 0 ? out : null;
         }
         ProgramValue end = operation.overwrites().get(0);
-        View written = operation.reads().isEmpty() ? null : operation.input();
+        View written = operation.reads().get(0);
         boolean whole = operation.overwrites().size() == 1
                 && operation.creates().size() == 1
-                && written != null
                 && !isComplex(written.layout())
                 && !outside.contains(end.root())
                 && written.layout().isDense()

@@ -31,7 +31,7 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims) implements Tens
     public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
         Layout out = operation.output().layout();
         DType compute = PointwiseOperator.computeType(operation);
-        Tensor in = read.apply(operation.input()).to(compute.scalarType());
+        Tensor in = read.apply(operation.view(0)).to(compute.scalarType());
         long[] reduced = dims.stream().mapToLong(Integer::longValue).toArray();
         Tensor value =
                 kind == ReductionKind.SUM ? in.sum(reduced, true, new ScalarTypeOptional()) : in.amax(reduced, true);

@@ -36,11 +36,6 @@ public record Operation(
         return outputs.get(0);
     }
 
-    /** Returns the first tensor that the operation reads. */
-    public View input() {
-        return reads().get(0);
-    }
-
     /** Returns argument i, which is a tensor. */
     public View view(int i) {
         return (View) arguments.get(i);
