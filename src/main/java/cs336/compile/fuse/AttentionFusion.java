@@ -283,7 +283,7 @@ final class AttentionFusion {
                     like.isDense()
                             ? new Layout(dtype, like.shape(), like.strides(), 0, false)
                             : Layout.contiguous(dtype, like.shape()));
-            insert(before, PointwiseOperator.cast(q, narrow, device));
+            insert(before, PointwiseOperator.cast(q, narrow));
             return new View(narrow);
         }
 
@@ -439,7 +439,7 @@ final class AttentionFusion {
         }
         ProgramValue old = result.output();
         ProgramValue copy = newValue(Layout.contiguous(old.dtype(), source.shape()));
-        insert(positions.get(old), PointwiseOperator.cast(source, copy, device));
+        insert(positions.get(old), PointwiseOperator.cast(source, copy));
         moved.put(old, new MovedResult(copy, source));
     }
 
@@ -452,7 +452,7 @@ final class AttentionFusion {
             return operation;
         }
         if (isCopy(operation)) {
-            return PointwiseOperator.cast(ofSource(operation.view(0)), operation.output(), device);
+            return PointwiseOperator.cast(ofSource(operation.view(0)), operation.output());
         }
         boolean isGemm = is(operation, "mm") || is(operation, "bmm");
         return operation.withViews(isGemm || is(operation, "cast") ? this::ofSource : this::ofCopy);

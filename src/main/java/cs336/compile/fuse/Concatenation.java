@@ -5,6 +5,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.compile.program.TensorOperator;
+import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
@@ -45,7 +46,7 @@ record Concatenation(int dim) implements TensorOperator {
     }
 
     @Override
-    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read, Device device) {
         return List.of(
                 torch.cat(new TensorVector(operation.reads().stream().map(read).toArray(Tensor[]::new)), dim));
     }

@@ -77,7 +77,7 @@ final class FusedKernel implements TensorOperator {
     }
 
     @Override
-    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read, Device ofProgram) {
         Tensor[] in = operation.reads().stream().map(read).toArray(Tensor[]::new);
         return Arrays.asList(device.isCuda() ? launch(in) : runMembers(in));
     }

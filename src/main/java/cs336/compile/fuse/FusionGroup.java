@@ -212,7 +212,7 @@ final class FusionGroup {
             long results = operation.output().layout().elements();
             newColumns = level == Level.ROW ? elements / results : results;
         }
-        boolean isPaired = PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, operation); // in one thread
+        boolean isPaired = operation.operator() == PointwiseOperator.COMPLEX_MUL; // in one thread
         if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isPaired) {
             return false;
         }

@@ -60,7 +60,6 @@ final class GemmMerging {
     private record ConcatenationKey(Set<View> parts, int dim) {}
 
     private final Program program;
-    private final Device device;
     private final LinearGemms linear;
     private final Map<ProgramValue, Operation> producers;
     private final Map<ProgramValue, List<View>> reads = new HashMap<>();
@@ -73,9 +72,8 @@ final class GemmMerging {
     private final List<Operation> concatenations = new ArrayList<>();
     private int size;
 
-    private GemmMerging(Program program, Device device, LinearGemms linear) {
+    private GemmMerging(Program program, LinearGemms linear) {
         this.program = program;
-        this.device = device;
         this.linear = linear;
         constants = new LinkedHashMap<>(program.constants());
         size = program.size();
@@ -94,13 +92,13 @@ final class GemmMerging {
 
     /** Returns the program with fewer or faster matrix multiplications. */
     static Program of(Program program, Device device) {
-        return of(program, device, LinearGemms.on(device));
+        return of(program, LinearGemms.on(device));
     }
 
-    static Program of(Program program, Device device, LinearGemms linear) {
+    static Program of(Program program, LinearGemms linear) {
         boolean isPure = program.operations().stream()
                 .allMatch(operation -> operation.overwrites().isEmpty());
-        return isPure ? new GemmMerging(program, device, linear).run() : program;
+        return isPure ? new GemmMerging(program, linear).run() : program;
     }
 
     /**
@@ -252,7 +250,7 @@ final class GemmMerging {
         }
         Operation producer = producers.get(right.value());
         boolean isCast = producer != null
-                && PointwiseOperator.applies(PointwiseFunction.CAST, producer)
+                && producer.operator() == PointwiseOperator.CAST
                 && producer.view(0).readsAll()
                 && Arrays.equals(producer.view(0).shape(), right.shape())
                 && !producers.containsKey(producer.view(0).value());
@@ -328,11 +326,11 @@ final class GemmMerging {
         ProgramValue merged = replace(gemms, all.whole, allWeights.whole);
         Layout sum = root.output().layout();
         var asSum = new View(merged, new Layout(merged.dtype(), sum.shape(), sum.strides(), 0, false));
-        replacements.put(root, List.of(PointwiseOperator.cast(asSum, root.output(), device)));
+        replacements.put(root, List.of(PointwiseOperator.cast(asSum, root.output())));
     }
 
     private static boolean isSum(Operation operation) {
-        return PointwiseOperator.applies(PointwiseFunction.ADD, operation)
+        return operation.operator() == PointwiseOperator.ADD
                 && operation.arguments().stream().allMatch(View.class::isInstance)
                 && operation.output().layout().isContiguous();
     }
@@ -452,7 +450,7 @@ final class GemmMerging {
             View view = ordered.get(i);
             if (copied.contains(view)) {
                 ProgramValue copy = newValue(Layout.contiguous(view.dtype(), view.shape()));
-                concatenations.add(PointwiseOperator.cast(view, copy, device));
+                concatenations.add(PointwiseOperator.cast(view, copy));
                 sources.add(new View(copy));
             } else {
                 parts.put(view.value(), places.get(i));

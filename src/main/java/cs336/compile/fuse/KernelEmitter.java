@@ -344,7 +344,7 @@ final class KernelEmitter {
     private void preamble(String tile) {
         line("#define VEC " + vector);
         line("#include \"fused.cuh\"");
-        if (group.members().stream().anyMatch(member -> PointwiseOperator.applies(PointwiseFunction.RANDOM, member))) {
+        if (group.members().stream().anyMatch(member -> member.operator() == PointwiseOperator.RANDOM)) {
             line("#include \"random.cuh\"");
         }
         line("");
@@ -579,7 +579,7 @@ final class KernelEmitter {
         for (Operation member : members) {
             String name = "v" + id(member);
             line(indent + CudaType.ofResult(member) + " " + name + "[VEC];");
-            if (PointwiseOperator.applies(PointwiseFunction.COMPLEX_MUL, member)) {
+            if (member.operator() == PointwiseOperator.COMPLEX_MUL) {
                 String a = expressions.operand(member, member.arguments().get(0));
                 String b = expressions.operand(member, member.arguments().get(1));
                 line("#pragma unroll");
@@ -604,7 +604,7 @@ final class KernelEmitter {
      * one is a multiple of four.
      */
     private boolean drawsBlocks(Operation member) {
-        return PointwiseOperator.applies(PointwiseFunction.RANDOM, member)
+        return member.operator() == PointwiseOperator.RANDOM
                 && vector % 4 == 0
                 && group.level(member.view(2).value()) == Level.ELEMENT;
     }

@@ -1,6 +1,6 @@
 package cs336.compile.fuse;
 
-import static cs336.compile.fuse.PointwiseFunction.*;
+import static cs336.compile.fuse.PointwiseOperator.*;
 
 import cs336.compile.fuse.ReductionOperator.ReductionKind;
 import cs336.compile.program.Argument;
@@ -69,7 +69,7 @@ final class Lowering {
             }
         }
         if (seed != null) {
-            operations.add(0, Operation.of(new RandomSeed(device), List.of(), seed));
+            operations.add(0, Operation.of(new RandomSeed(), List.of(), seed));
         }
         return program.withOperations(operations).withOutputs(this::replaced).withSize(size);
     }
@@ -430,11 +430,11 @@ final class Lowering {
     }
 
     /** Appends a function with a result in fp32 or fp64. */
-    private View wide(Layout like, PointwiseFunction function, Argument... arguments) {
+    private View wide(Layout like, PointwiseOperator function, Argument... arguments) {
         return pointwise(like(wideType(like.dtype()), like), function, arguments);
     }
 
-    private View pointwise(Layout layout, PointwiseFunction function, Argument... arguments) {
+    private View pointwise(Layout layout, PointwiseOperator function, Argument... arguments) {
         ProgramValue out = newValue(layout);
         emit(out, function, arguments);
         return new View(out, layout);
@@ -443,7 +443,7 @@ final class Lowering {
     /** Appends the function that has the name of an operator of PyTorch, without its overload. */
     private boolean emitNamed(ProgramValue out, String name, List<Argument> arguments) {
         String function = name.split("\\.")[0].toUpperCase(Locale.ROOT);
-        return emit(out, PointwiseFunction.valueOf(function), arguments.toArray(Argument[]::new));
+        return emit(out, PointwiseOperator.valueOf(function), arguments.toArray(Argument[]::new));
     }
 
     /**
@@ -483,7 +483,7 @@ final class Lowering {
     }
 
     /** Appends a function, and returns true as the result of a rule. */
-    private boolean emit(ProgramValue out, PointwiseFunction function, Argument... arguments) {
+    private boolean emit(ProgramValue out, PointwiseOperator function, Argument... arguments) {
         long[] shape = out.shape();
         List<Argument> broadcast = new ArrayList<>();
         for (Argument argument : arguments) {
@@ -493,7 +493,7 @@ final class Lowering {
         if (function == CAST && broadcast.get(0) instanceof Constant number && out.dtype() == DType.FLOAT32) {
             numbers.put(out, number);
         }
-        return operations.add(Operation.of(new PointwiseOperator(function, device), broadcast, out));
+        return operations.add(Operation.of(function, broadcast, out));
     }
 
     private ProgramValue newValue(Layout layout) {

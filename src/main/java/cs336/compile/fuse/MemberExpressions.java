@@ -24,14 +24,14 @@ final class MemberExpressions {
     /** Returns the expression of a pointwise member, rounded to its dtype. */
     String of(Operation member) {
         DType compute = PointwiseOperator.computeType(member);
-        PointwiseFunction function = ((PointwiseOperator) member.operator()).function();
+        PointwiseOperator function = (PointwiseOperator) member.operator();
         List<String> operands = new ArrayList<>();
         for (int i = 0; i < member.arguments().size(); i++) {
-            boolean isCondition = function == PointwiseFunction.WHERE && i == 0;
+            boolean isCondition = function == PointwiseOperator.WHERE && i == 0;
             Argument argument = member.arguments().get(i);
             operands.add(isCondition ? operand(member, argument) : converted(member, argument, compute));
         }
-        if (function == PointwiseFunction.INDEX) {
+        if (function == PointwiseOperator.INDEX) {
             return index(member);
         }
         return rounded(member, function.cuda(operands));

@@ -13,13 +13,11 @@ import org.bytedeco.pytorch.Tensor;
 
 /**
  * The operator without arguments that returns a new seed in each run of a program, for
- * {@link PointwiseFunction#RANDOM}: a 0-dimensional int64 tensor. PyTorch's generator of the device draws it, so
+ * {@link PointwiseOperator#RANDOM}: a 0-dimensional int64 tensor. PyTorch's generator of the device draws it, so
  * {@code manual_seed} makes runs reproducible, and a checkpoint of the generator's state covers it. Each run that a
  * CUDA graph contains has a {@linkplain CudaGraph#newSeed seed of its own}.
- *
- * @param device the device of the seed
  */
-record RandomSeed(Device device) implements TensorOperator {
+record RandomSeed() implements TensorOperator {
     static final Layout LAYOUT = Layout.contiguous(DType.INT64);
 
     @Override
@@ -28,7 +26,7 @@ record RandomSeed(Device device) implements TensorOperator {
     }
 
     @Override
-    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read, Device device) {
         if (CudaGraph.isRecordedOn(device)) {
             return List.of(CudaGraph.newSeed());
         }

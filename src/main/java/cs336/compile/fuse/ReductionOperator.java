@@ -28,14 +28,14 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims) implements Tens
     }
 
     @Override
-    public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+    public List<Tensor> run(Operation operation, Function<View, Tensor> read, Device device) {
         Layout out = operation.output().layout();
         DType compute = PointwiseOperator.computeType(operation);
         Tensor in = read.apply(operation.view(0)).to(compute.scalarType());
         long[] reduced = dims.stream().mapToLong(Integer::longValue).toArray();
         Tensor value =
                 kind == ReductionKind.SUM ? in.sum(reduced, true, new ScalarTypeOptional()) : in.amax(reduced, true);
-        Tensor result = out.empty(Device.of(in));
+        Tensor result = out.empty(device);
         result.copy_(value.reshape(out.shape()));
         return List.of(result);
     }

@@ -166,7 +166,7 @@ final class Simplification {
      * computes a value that is overwritten later.
      */
     private static View castSource(Operation operation, Set<ProgramValue> overwritten) {
-        return PointwiseOperator.applies(PointwiseFunction.CAST, operation)
+        return operation.operator() == PointwiseOperator.CAST
                         && operation.arguments().get(0) instanceof View from
                         && sameStrides(from.layout(), operation.output().layout())
                         && !overwritten.contains(from.value())

@@ -29,10 +29,10 @@ record SwiGluOperations(Operation product, Operation gate, Operation up, List<Op
                     : null;
         }
 
-        Operation pointwise(PointwiseFunction function, Operation reader, int argument) {
+        Operation pointwise(PointwiseOperator function, Operation reader, int argument) {
             Operation operation =
                     reader == null ? null : producer(reader.arguments().get(argument), 1);
-            return operation != null && PointwiseOperator.applies(function, operation) ? operation : null;
+            return operation != null && operation.operator() == function ? operation : null;
         }
 
         Operation gemm(Argument argument, int times) {
@@ -49,7 +49,7 @@ record SwiGluOperations(Operation product, Operation gate, Operation up, List<Op
      */
     static SwiGluOperations endingWith(
             Operation product, Function<ProgramValue, Operation> producers, ToIntFunction<ProgramValue> reads) {
-        if (!PointwiseOperator.applies(PointwiseFunction.MUL, product)) {
+        if (product.operator() != PointwiseOperator.MUL) {
             return null;
         }
         var matcher = new Matcher(producers, reads);
@@ -59,10 +59,10 @@ record SwiGluOperations(Operation product, Operation gate, Operation up, List<Op
 
     /** Matches g / (1 + exp(−g)) as this argument of the product. */
     private static SwiGluOperations of(Matcher matcher, Operation product, int argument) {
-        Operation quotient = matcher.pointwise(PointwiseFunction.DIV, product, argument);
-        Operation onePlus = matcher.pointwise(PointwiseFunction.ADD, quotient, 1);
-        Operation exp = matcher.pointwise(PointwiseFunction.EXP, onePlus, 0);
-        Operation minus = matcher.pointwise(PointwiseFunction.NEG, exp, 0);
+        Operation quotient = matcher.pointwise(PointwiseOperator.DIV, product, argument);
+        Operation onePlus = matcher.pointwise(PointwiseOperator.ADD, quotient, 1);
+        Operation exp = matcher.pointwise(PointwiseOperator.EXP, onePlus, 0);
+        Operation minus = matcher.pointwise(PointwiseOperator.NEG, exp, 0);
         if (minus == null
                 || !(onePlus.arguments().get(1) instanceof Constant one && one.number() == 1)
                 || !minus.arguments().get(0).equals(quotient.arguments().get(0))) {

@@ -5,6 +5,7 @@ import cs336.compile.program.Argument.View;
 import cs336.compile.program.Argument.Views;
 import cs336.torch.AtenOperator;
 import cs336.torch.DType;
+import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.util.ArrayDeque;
@@ -26,7 +27,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * An interpreter that runs the operations of a program through PyTorch's dispatcher, below autograd. Each tensor is
- * freed after the last operation that reads it.
+ * freed after the last operation that reads it. The program runs on the first GPU that has one of its inputs or
+ * constants, or on the CPU.
  */
 public final class Interpreter {
     private static final int COMPLEX = 2; // reals per complex number
@@ -40,6 +42,8 @@ public final class Interpreter {
     private final Deque<RunMemory> memories = new ArrayDeque<>();
     /** For each operation, the storages that no later operation reads, by the id of their first value. */
     private final List<List<Integer>> lastUses = new ArrayList<>();
+
+    private Device device; // null before the first run
 
     /** Creates an interpreter of a program. */
     public Interpreter(Program program) {
@@ -158,6 +162,13 @@ public final class Interpreter {
                 }
             }
             program.constants().forEach(this::give);
+            if (device == null) {
+                device = Arrays.stream(given)
+                        .filter(tensor -> tensor != null && tensor.is_cuda())
+                        .findFirst()
+                        .map(Device::of)
+                        .orElse(Device.cpu());
+            }
         }
 
         private void give(ProgramValue value, Tensor tensor) {
@@ -206,7 +217,7 @@ public final class Interpreter {
                     storeResults(operation);
                     stack.resize(0);
                 } else {
-                    store(operation, ((TensorOperator) operation.operator()).run(operation, this::read));
+                    store(operation, ((TensorOperator) operation.operator()).run(operation, this::read, device));
                 }
                 for (ProgramValue written : operation.overwrites()) {
                     Tensor tensor = given[written.root().id()];

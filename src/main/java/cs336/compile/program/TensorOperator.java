@@ -1,6 +1,7 @@
 package cs336.compile.program;
 
 import cs336.compile.program.Argument.View;
+import cs336.torch.Device;
 import java.util.List;
 import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
@@ -11,7 +12,8 @@ public non-sealed interface TensorOperator extends Operator {
      * Runs an operation of this operator.
      *
      * @param read returns the tensor of an argument
+     * @param device where the program runs
      * @return the results in the order of {@link Operation#outputs}, in the caller's memory scope
      */
-    List<Tensor> run(Operation operation, Function<View, Tensor> read);
+    List<Tensor> run(Operation operation, Function<View, Tensor> read, Device device);
 }

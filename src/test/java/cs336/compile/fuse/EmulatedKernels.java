@@ -71,7 +71,7 @@ final class EmulatedKernels {
         }
 
         @Override
-        public List<Tensor> run(Operation operation, Function<View, Tensor> read) {
+        public List<Tensor> run(Operation operation, Function<View, Tensor> read, Device device) {
             List<Tensor> in = operation.reads().stream().map(read).toList();
             List<Tensor> out = List.of(kernel.runMembers(in.toArray(new Tensor[0])));
             add(kernel, kernel.emitted(), in, out);

@@ -43,7 +43,7 @@ class LinearGemmsTest extends ScopedTest {
     private static Program compiled(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
         TensorFunction scoped = in -> inScope(function, in);
         Program prepared = FusionPasses.prepare(Recorder.record(scoped, inputs), CPU);
-        Program program = FusionPasses.fusePrepared(GemmMerging.of(prepared, CPU, linear), CPU);
+        Program program = FusionPasses.fusePrepared(GemmMerging.of(prepared, linear), CPU);
         for (Tensor input : inputs) {
             input.normal_();
         }
@@ -183,14 +183,14 @@ class LinearGemmsTest extends ScopedTest {
     void programsForTheCpuStayAsTheyAre() {
         Program program = FusionPasses.prepare(
                 Recorder.record(in -> new Tensor[] {in[0].mm(in[0].t())}, torch.randn(512, 512)), CPU);
-        assertSame(program, GemmMerging.of(program, CPU, LinearGemms.on(CPU)));
+        assertSame(program, GemmMerging.of(program, LinearGemms.on(CPU)));
     }
 
     @Test
     void noRowsAreLeftToCublas() {
         Program recorded =
                 Recorder.record(in -> new Tensor[] {in[0].mm(in[1].t())}, torch.randn(0, 640), torch.randn(384, 640));
-        Program program = GemmMerging.of(FusionPasses.prepare(recorded, CPU), CPU, ONE_CLUSTER);
+        Program program = GemmMerging.of(FusionPasses.prepare(recorded, CPU), ONE_CLUSTER);
         assertEquals(0, count(program, "gemm_tf32"), program.toString());
     }
 
@@ -275,6 +275,6 @@ class LinearGemmsTest extends ScopedTest {
                 Recorder.record(
                         function, torch.randn(512, 640), torch.randn(FEATURES, 640), torch.randn(FEATURES, 640)),
                 CPU);
-        assertSame(prepared, GemmMerging.of(prepared, CPU, ONE_CLUSTER));
+        assertSame(prepared, GemmMerging.of(prepared, ONE_CLUSTER));
     }
 }
