@@ -70,7 +70,7 @@ public record Partition(Program forward, Program backward) {
         private final List<View> gradients;
         private final Map<ProgramValue, Operation> producers;
         private final Set<ProgramValue> ofTangents = new HashSet<>(); // computed from gradients of outputs
-        private final Map<ProgramValue, Integer> vertices = new LinkedHashMap<>();
+        private final Map<ProgramValue, Integer> numbers = new LinkedHashMap<>(); // of the values in the graph
         private final Map<Integer, Map<Integer, Long>> capacities = new HashMap<>(); // free ones, by start and end
 
         Cut(Program joint, int inputs, int outputs) {
@@ -130,37 +130,46 @@ public record Partition(Program forward, Program backward) {
                 boolean isBackward = operation.creates().stream().anyMatch(ofTangents::contains);
                 for (View view : operation.reads()) {
                     ProgramValue read = view.value();
-                    if (ofTangents.contains(read) || !isInGraph(read)) {
+                    if (ofTangents.contains(read) || isConstant(read)) {
                         continue;
                     }
                     if (isBackward) {
                         connect(out(read), SINK, INFINITE);
                     } else {
-                        operation.creates().forEach(value -> {
-                            isInGraph(value);
-                            connect(out(read), in(value), INFINITE);
-                        });
+                        operation.creates().forEach(value -> connect(out(read), in(value), INFINITE));
                     }
                 }
             }
             for (View gradient : gradients) {
-                if (gradient != null && !ofTangents.contains(gradient.value()) && isInGraph(gradient.value())) {
+                if (gradient != null && !ofTangents.contains(gradient.value()) && !isConstant(gradient.value())) {
                     connect(out(gradient.value()), SINK, INFINITE);
                 }
             }
             Set<Integer> reachable = saturate();
-            Set<ProgramValue> saved = new HashSet<>(vertices.keySet());
+            Set<ProgramValue> saved = new HashSet<>(numbers.keySet());
             saved.removeIf(value -> !reachable.contains(in(value)) || reachable.contains(out(value)));
             return saved;
         }
 
-        /** Adds a value with its edge if it is not a constant; the capacity of the edge is the cost of saving it. */
-        private boolean isInGraph(ProgramValue value) {
-            if (joint.constants().containsKey(value.root())) {
-                return false;
-            }
-            if (!vertices.containsKey(value)) {
-                vertices.put(value, vertices.size());
+        private boolean isConstant(ProgramValue value) {
+            return joint.constants().containsKey(value.root());
+        }
+
+        private int in(ProgramValue value) {
+            return 2 * number(value);
+        }
+
+        private int out(ProgramValue value) {
+            return 2 * number(value) + 1;
+        }
+
+        /**
+         * Returns the number of a value's two vertices. The first call adds them to the graph, with an edge between
+         * them whose capacity is the cost of saving the value.
+         */
+        private int number(ProgramValue value) {
+            if (!numbers.containsKey(value)) {
+                numbers.put(value, numbers.size());
                 boolean isPrimal = primals.contains(value);
                 connect(in(value), out(value), isPrimal ? 1 : 1 + value.layout().bytes());
                 Operation producer = producers.get(value);
@@ -169,15 +178,7 @@ public record Partition(Program forward, Program backward) {
                     connect(SOURCE, in(value), INFINITE);
                 }
             }
-            return true;
-        }
-
-        private int in(ProgramValue value) {
-            return 2 * vertices.get(value);
-        }
-
-        private int out(ProgramValue value) {
-            return 2 * vertices.get(value) + 1;
+            return numbers.get(value);
         }
 
         private void connect(int from, int to, long capacity) {
