@@ -1,6 +1,7 @@
 package cs336.distributed.bench;
 
 import cs336.bench.Metric;
+import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Traffic;
 import java.io.IOException;
@@ -29,7 +30,7 @@ final class CommunicationVolume {
     private CommunicationVolume(ProcessGroup group) throws IOException {
         this.group = group;
         group.barrier();
-        sentBefore = SentBytes.of(group);
+        sentBefore = sentBytes(group);
         group.barrier(); // reading the counters takes some ranks longer than others
         before = traffic();
     }
@@ -52,7 +53,7 @@ final class CommunicationVolume {
         traffic = traffic();
         traffic.replaceAll((each, sum) -> sum.since(before.getOrDefault(each, new Traffic(Map.of()))));
         group.barrier();
-        sentAfter = SentBytes.of(group);
+        sentAfter = sentBytes(group);
     }
 
     /**
@@ -77,5 +78,18 @@ final class CommunicationVolume {
         if (byRank.stream().noneMatch(value -> value.isNaN())) {
             samples.set(SENT, byRank);
         }
+    }
+
+    /**
+     * Returns the bytes sent so far through this process's sockets and, with NCCL, through the NVLinks of this rank's
+     * GPU, which no other process may use. Empty if the NVLinks have no counters.
+     */
+    private static OptionalLong sentBytes(ProcessGroup group) throws IOException {
+        long sockets = SocketBytes.sent();
+        if (group.backend() == CollectiveBackend.GLOO) {
+            return OptionalLong.of(sockets);
+        }
+        OptionalLong nvLinks = NvLinkBytes.sent(group.device());
+        return nvLinks.isPresent() ? OptionalLong.of(sockets + nvLinks.getAsLong()) : nvLinks;
     }
 }

@@ -3,7 +3,6 @@ package cs336.distributed.bench;
 import cs336.bench.AlignedText;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
-import cs336.bench.LabCommand;
 import cs336.bench.Measurements;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
@@ -21,7 +20,6 @@ import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.BucketModel;
-import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -68,7 +66,7 @@ import picocli.CommandLine.Option;
             "",
             "Exit codes: 0 done (toy: the weights match), 1 the weights differ or a rank failed, 2 invalid arguments."
         })
-public final class DdpCommand extends LabCommand {
+public final class DdpCommand extends RankCommand {
     private static final List<String> MODELS = List.of("toy", "transformer");
     private static final List<String> MODES = List.of(DdpBenchmark.NONE, "naive", "flat", "overlapped", "bucketed");
     private static final int TOY_STEPS = 5;
@@ -165,13 +163,20 @@ public final class DdpCommand extends LabCommand {
         }
         List<TrainingMode> chosen = checked(this::trainingModes);
         if (checkpoints.areGiven()) {
-            return train(chosen);
+            return train("--trace", "--trace-only", "--execution");
         }
         checked(() -> {
-            requireNotGiven("without --checkpoint", TrainingOptions.names());
-            return checkpoints.settings(false); // checks that the other options are not given
+            requireNoTrainingOptions();
+            return null;
         });
-        return kind.equals("toy") ? trainToy(chosen) : benchmark(chosen);
+        if (kind.equals("toy")) {
+            return trainToy(chosen);
+        }
+        return measure(
+                DdpBenchmark.class,
+                (plan, model, all) ->
+                        new TracedPlan(plan, StepTraces.folder(traces, model, all), new ArrayList<>(traced)),
+                traces);
     }
 
     private int predictBuckets() throws IOException {
@@ -273,49 +278,23 @@ public final class DdpCommand extends LabCommand {
         return ranks.stream().mapToDouble(difference).max().orElseThrow();
     }
 
-    private int benchmark(List<TrainingMode> chosen) throws IOException, InterruptedException {
-        Precision precision = checked(this::precision);
-        checked(() -> {
-            if (traces != null) {
-                ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
-            }
-            return null;
-        });
-        List<ModelOptions.Model> all = checked(models::models);
-        for (ModelOptions.Model model : all) {
-            List<Case> cases = checked(() -> cases(model, precision, chosen));
-            TrainingPlan training = checked(() -> rounds.plan(cases, storage));
-            Launcher launcher = checked(() -> ranks.launcher(storage.device()));
-            var plan = new TracedPlan(training, StepTraces.folder(traces, model, all), new ArrayList<>(traced));
-            HostLoad.check();
-            StoredResult result = launcher.run(DdpBenchmark.class, plan).get(0);
-            if (!ranks.reports()) {
-                continue;
-            }
-            out().println(ResultTable.of(new Measurements(Path.of(result.file())), cases));
-            out().flush();
-        }
-        return 0;
+    @Override
+    CommonOptions options() {
+        return new CommonOptions(ranks, rounds, checkpoints, training, storage);
     }
 
-    /** Trains in one mode, with checkpoints. */
-    private int train(List<TrainingMode> chosen) throws IOException, InterruptedException {
-        Precision precision = checked(this::precision);
-        CheckpointedTraining.TrainingJob job = checked(() -> {
-            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
-            requireNotGiven("with --checkpoint", "--trace", "--trace-only", "--execution");
-            if (kind.equals("toy")) {
-                throw new IllegalArgumentException("--checkpoint needs --model transformer, not toy");
-            }
-            var cases = new ArrayList<Case>();
-            for (ModelOptions.Model model : models.models()) {
-                cases.addAll(cases(model, precision, chosen));
-            }
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()), training);
-        });
-        Launcher launcher = checked(() -> ranks.launcher(storage.device()));
-        CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
-        return 0;
+    @Override
+    String table(Path file, List<Case> cases) throws IOException {
+        return ResultTable.of(new Measurements(file), cases);
+    }
+
+    @Override
+    List<ModelOptions.Model> checkedModels() {
+        if (checkpoints.areGiven() && kind.equals("toy")) {
+            throw new IllegalArgumentException("--checkpoint needs --model transformer, not toy");
+        }
+        precision();
+        return models.models();
     }
 
     private Precision precision() {
@@ -332,9 +311,11 @@ public final class DdpCommand extends LabCommand {
         return precision;
     }
 
-    private List<Case> cases(ModelOptions.Model model, Precision precision, List<TrainingMode> chosen) {
+    @Override
+    List<Case> cases(ModelOptions.Model model) {
+        Precision precision = precision();
         var cases = new ArrayList<Case>();
-        for (TrainingMode mode : chosen) {
+        for (TrainingMode mode : trainingModes()) {
             var setup = new RankCase(
                     model,
                     precision,

@@ -3,7 +3,6 @@ package cs336.distributed.bench;
 import cs336.bench.AlignedText;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
-import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.Provenance;
@@ -17,7 +16,6 @@ import cs336.numbers.CalculatedResults;
 import cs336.numbers.MeasurementQuery;
 import cs336.numbers.Tables;
 import cs336.scaling.FsdpPrediction;
-import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -55,7 +53,7 @@ import picocli.CommandLine.Option;
             "",
             "Exit codes: 0 measured, 1 a rank failed, 2 invalid arguments."
         })
-public final class FsdpCommand extends LabCommand {
+public final class FsdpCommand extends RankCommand {
     @Option(
             names = "--mode",
             split = ",",
@@ -112,32 +110,16 @@ public final class FsdpCommand extends LabCommand {
             return predict();
         }
         if (checkpoints.areGiven()) {
-            return train();
+            return train("--trace");
         }
         checked(() -> {
-            requireNotGiven("without --checkpoint", TrainingOptions.names());
-            return checkpoints.settings(false); // checks that the other options are not given
-        });
-        List<ModelOptions.Model> chosen = checked(this::checkedModels);
-        checked(() -> {
-            if (traces != null) {
-                ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
-            }
+            requireNoTrainingOptions();
             return null;
         });
-        for (ModelOptions.Model model : chosen) {
-            TrainingPlan planned = checked(() -> rounds.plan(cases(model), storage));
-            var plan = new TracedPlan(planned, StepTraces.folder(traces, model, chosen), new ArrayList<>());
-            Launcher launcher = checked(this::launcher);
-            HostLoad.check();
-            StoredResult result = launcher.run(FsdpBenchmark.class, plan).get(0);
-            if (!ranks.reports()) {
-                continue;
-            }
-            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), planned.cases(), modes)));
-            out().flush();
-        }
-        return 0;
+        return measure(
+                FsdpBenchmark.class,
+                (plan, model, all) -> new TracedPlan(plan, StepTraces.folder(traces, model, all), new ArrayList<>()),
+                traces);
     }
 
     private int predict() throws IOException {
@@ -158,22 +140,18 @@ public final class FsdpCommand extends LabCommand {
         return 0;
     }
 
-    /** Trains in one mode, with checkpoints. */
-    private int train() throws IOException, InterruptedException {
-        CheckpointedTraining.TrainingJob job = checked(() -> {
-            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
-            requireNotGiven("with --checkpoint", "--trace");
-            List<Case> cases = checkedModels().stream()
-                    .flatMap(model -> cases(model).stream())
-                    .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()), training);
-        });
-        Launcher launcher = checked(this::launcher);
-        CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
-        return 0;
+    @Override
+    CommonOptions options() {
+        return new CommonOptions(ranks, rounds, checkpoints, training, storage);
     }
 
-    private List<ModelOptions.Model> checkedModels() {
+    @Override
+    String table(Path file, List<Case> cases) throws IOException {
+        return AlignedText.of(ModeTable.of(file, cases, modes));
+    }
+
+    @Override
+    List<ModelOptions.Model> checkedModels() {
         modes.forEach(FsdpMode::parse);
         memory.check();
         ranks.check();
@@ -196,15 +174,17 @@ public final class FsdpCommand extends LabCommand {
         return modes.contains(FsdpMode.HSDP.toString());
     }
 
-    private Launcher launcher() {
-        return isHybrid() ? ranks.launcherOfNodes(storage.device()) : ranks.launcher(storage.device());
+    @Override
+    Launcher launcher() {
+        return isHybrid() ? ranks.launcherOfNodes(storage.device()) : super.launcher();
     }
 
     private Precision precision() {
         return Precision.parse(dtype);
     }
 
-    private List<Case> cases(ModelOptions.Model model) {
+    @Override
+    List<Case> cases(ModelOptions.Model model) {
         return modes.stream()
                 .map(mode -> FsdpBenchmark.caseOf(new RankCase(
                         model,

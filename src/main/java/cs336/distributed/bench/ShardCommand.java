@@ -2,19 +2,16 @@ package cs336.distributed.bench;
 
 import cs336.bench.AlignedText;
 import cs336.bench.Case;
-import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
 import cs336.checkpoints.TrainingOptions;
-import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.training.Strategy;
 import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
-import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -45,7 +42,7 @@ import picocli.CommandLine.Option;
             "",
             "Exit codes: 0 measured, 1 a rank failed, 2 invalid arguments."
         })
-public final class ShardCommand extends LabCommand {
+public final class ShardCommand extends RankCommand {
     @Option(
             names = "--mode",
             split = ",",
@@ -88,38 +85,24 @@ public final class ShardCommand extends LabCommand {
             return train();
         }
         checked(() -> {
-            requireNotGiven("without --checkpoint", TrainingOptions.names());
-            return checkpoints.settings(false); // checks that the other options are not given
+            requireNoTrainingOptions();
+            return null;
         });
-        for (ModelOptions.Model model : checked(this::checkedModels)) {
-            TrainingPlan plan = checked(() -> rounds.plan(cases(model), storage));
-            Launcher launcher = checked(() -> ranks.launcher(storage.device()));
-            HostLoad.check();
-            StoredResult result = launcher.run(ShardBenchmark.class, plan).get(0);
-            if (!ranks.reports()) {
-                continue;
-            }
-            out().println(AlignedText.of(ModeTable.of(Path.of(result.file()), plan.cases(), modes)));
-            out().flush();
-        }
-        return 0;
+        return measure(ShardBenchmark.class, (plan, model, all) -> plan, null);
     }
 
-    /** Trains in one mode, with checkpoints. */
-    private int train() throws IOException, InterruptedException {
-        CheckpointedTraining.TrainingJob job = checked(() -> {
-            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
-            List<Case> cases = checkedModels().stream()
-                    .flatMap(model -> cases(model).stream())
-                    .toList();
-            return CheckpointedTraining.job(cases, rounds.steps(), checkpoints.settings(ranks.isRestarted()), training);
-        });
-        Launcher launcher = checked(() -> ranks.launcher(storage.device()));
-        CheckpointedTraining.train(launcher, job, ranks.reports() ? out() : null);
-        return 0;
+    @Override
+    CommonOptions options() {
+        return new CommonOptions(ranks, rounds, checkpoints, training, storage);
     }
 
-    private List<ModelOptions.Model> checkedModels() {
+    @Override
+    String table(Path file, List<Case> cases) throws IOException {
+        return AlignedText.of(ModeTable.of(file, cases, modes));
+    }
+
+    @Override
+    List<ModelOptions.Model> checkedModels() {
         modes.forEach(ShardMode::parse);
         Strategy.requireBucketSize("--bucket-size-mb", bucketSize);
         ranks.check();
@@ -132,7 +115,8 @@ public final class ShardCommand extends LabCommand {
         return all;
     }
 
-    private List<Case> cases(ModelOptions.Model model) {
+    @Override
+    List<Case> cases(ModelOptions.Model model) {
         return modes.stream()
                 .map(mode -> ShardBenchmark.caseOf(new RankCase(
                         model,

@@ -1,0 +1,114 @@
+package cs336.distributed.bench;
+
+import cs336.bench.ArgumentCheck;
+import cs336.bench.Case;
+import cs336.bench.LabCommand;
+import cs336.bench.ModelOptions;
+import cs336.bench.StorageOptions;
+import cs336.checkpoints.ResumeOptions;
+import cs336.checkpoints.TrainingOptions;
+import cs336.distributed.launch.Launcher;
+import cs336.distributed.launch.RankOptions;
+import cs336.distributed.launch.RankProgram;
+import cs336.units.HostLoad;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.file.Path;
+import java.util.List;
+
+/**
+ * Base class of the commands that train a Transformer language model on several ranks, either to measure each mode, or
+ * in one mode with checkpoints.
+ */
+abstract class RankCommand extends LabCommand {
+    /** The options of all these commands. Each command declares them, because the help lists them in its order. */
+    record CommonOptions(
+            RankOptions ranks,
+            RoundOptions rounds,
+            ResumeOptions checkpoints,
+            TrainingOptions training,
+            StorageOptions storage) {}
+
+    abstract CommonOptions options();
+
+    /**
+     * Checks the options and returns the selected models.
+     *
+     * @throws IllegalArgumentException if an option is invalid
+     */
+    abstract List<ModelOptions.Model> checkedModels();
+
+    /** Returns a case for each selected mode. */
+    abstract List<Case> cases(ModelOptions.Model model);
+
+    /** Returns the measurements of these cases as a table to print. */
+    abstract String table(Path file, List<Case> cases) throws IOException;
+
+    /** Returns the launcher that the options select. */
+    Launcher launcher() {
+        return options().ranks.launcher(options().storage.device());
+    }
+
+    /**
+     * Trains in one mode, with checkpoints.
+     *
+     * @param withoutEffect further options of the benchmark
+     */
+    final int train(String... withoutEffect) throws IOException, InterruptedException {
+        CommonOptions o = options();
+        CheckpointedTraining.TrainingJob job = checked(() -> {
+            requireNotGiven("with --checkpoint", CheckpointedTraining.BENCHMARK_OPTIONS);
+            requireNotGiven("with --checkpoint", withoutEffect);
+            List<Case> cases = checkedModels().stream()
+                    .flatMap(model -> cases(model).stream())
+                    .toList();
+            return CheckpointedTraining.job(
+                    cases, o.rounds.steps(), o.checkpoints.settings(o.ranks.isRestarted()), o.training);
+        });
+        Launcher launcher = checked(this::launcher);
+        CheckpointedTraining.train(launcher, job, o.ranks.reports() ? out() : null);
+        return 0;
+    }
+
+    /** Checks that no option of {@link #train} is given. */
+    final void requireNoTrainingOptions() throws IOException {
+        requireNotGiven("without --checkpoint", TrainingOptions.names());
+        options().checkpoints.settings(false); // checks that the other options are not given
+    }
+
+    /** The argument of a benchmark. */
+    @FunctionalInterface
+    interface BenchmarkArgument<A> {
+        A of(TrainingPlan plan, ModelOptions.Model model, List<ModelOptions.Model> all);
+    }
+
+    /**
+     * Measures all modes of each model, and prints them.
+     *
+     * @param traces the folder of {@code --trace}; null without traces
+     */
+    final <A extends Serializable> int measure(
+            Class<? extends RankProgram<A, StoredResult>> benchmark, BenchmarkArgument<A> argument, Path traces)
+            throws IOException, InterruptedException {
+        CommonOptions o = options();
+        List<ModelOptions.Model> models = checked(this::checkedModels);
+        checked(() -> {
+            if (traces != null) {
+                ArgumentCheck.writableFolder("--trace", traces); // before anything is measured
+            }
+            return null;
+        });
+        for (ModelOptions.Model model : models) {
+            TrainingPlan plan = checked(() -> o.rounds.plan(cases(model), o.storage));
+            Launcher launcher = checked(this::launcher);
+            HostLoad.check();
+            StoredResult result =
+                    launcher.run(benchmark, argument.of(plan, model, models)).get(0);
+            if (o.ranks.reports()) {
+                out().println(table(Path.of(result.file()), plan.cases()));
+                out().flush();
+            }
+        }
+        return 0;
+    }
+}
