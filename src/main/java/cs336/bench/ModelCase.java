@@ -16,7 +16,7 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      */
     void requireFits(MachineSurvey survey) {
         String options = "--size " + model.label() + " --pass " + pass;
-        requireFits(options, model, pass, survey.device(), survey.availableBytes());
+        requireFits(options, model, pass, 1, survey.device(), survey.availableBytes());
     }
 
     /**
@@ -26,13 +26,24 @@ public record ModelCase(ModelOptions.Model model, Precision precision, Pass pass
      * @throws IllegalArgumentException if they do not fit
      */
     public static void requireTrainable(ModelOptions.Model model, Device device) {
-        String name = "the model " + model.label();
-        requireFits(name, model, Pass.STEP, device.toString(), MemoryStats.available(device));
+        requireTrainable("the model " + model.label(), model, 1, device);
+    }
+
+    /**
+     * Checks that parameters, gradients and optimizer state of all processes of a training step fit into the memory
+     * that the processes share. Activations are not counted.
+     *
+     * @param name the model and the processes, for the error
+     * @param copies number of times that the processes together store this state
+     * @throws IllegalArgumentException if they do not fit
+     */
+    public static void requireTrainable(String name, ModelOptions.Model model, double copies, Device device) {
+        requireFits(name, model, Pass.STEP, copies, device.toString(), MemoryStats.available(device));
     }
 
     private static void requireFits(
-            String name, ModelOptions.Model model, Pass pass, String device, long availableBytes) {
-        double needed = (double) model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
+            String name, ModelOptions.Model model, Pass pass, double copies, String device, long availableBytes) {
+        double needed = copies * model.config().parameterCount() * Float.BYTES * pass.valuesPerParameter();
         if (needed > availableBytes) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,

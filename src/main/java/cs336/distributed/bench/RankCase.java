@@ -4,12 +4,16 @@ import cs336.basics.Batches;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.Metric;
+import cs336.bench.ModelCase;
 import cs336.bench.ModelCases;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.launch.Launcher;
+import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 
 /**
  * A training setup on several ranks. It identifies a stored measurement of {@code cs336 ddp}, {@code cs336 shard} or
@@ -50,6 +54,31 @@ public record RankCase(
                 .with("bucket_mb", bucketMb)
                 .with("round", round)
                 .yields(metrics);
+    }
+
+    /**
+     * Checks that parameters, gradients and optimizer state of all ranks on this machine's CPU fit into its memory. A
+     * GPU reports itself that its memory is full.
+     *
+     * @throws IllegalArgumentException if they do not fit
+     */
+    void requireTrainable(Launcher launcher) {
+        if (launcher.deviceKind() == DeviceKind.CPU) {
+            int ranks = launcher.processes();
+            String name = "--mode " + mode + " of the model " + model.label() + " on " + ranks + " processes";
+            ModelCase.requireTrainable(name, model, ranks * fractionPerRank(), Device.cpu());
+        }
+    }
+
+    /** Returns the fraction of parameters, gradients and AdamW's moments that a rank stores. */
+    private double fractionPerRank() {
+        double shard = 1.0 / processes;
+        return switch (mode) {
+            case "broadcast", "all-gather", "unsynchronized", "zero-1" -> (1 + shard) / 2; // the moments are half of it
+            case "fsdp", "fsdp-without-prefetch" -> shard;
+            case "hsdp" -> nodes * shard;
+            default -> 1;
+        };
     }
 
     /** Returns the batch of random tokens on which this rank trains. */

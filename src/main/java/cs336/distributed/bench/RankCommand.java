@@ -49,6 +49,12 @@ abstract class RankCommand extends LabCommand {
         return options().ranks.launcher(options().storage.device());
     }
 
+    private Launcher launcher(List<Case> cases) {
+        Launcher launcher = launcher();
+        cases.forEach(c -> RankCase.of(c).requireTrainable(launcher));
+        return launcher;
+    }
+
     /**
      * Trains in one mode, with checkpoints.
      *
@@ -65,7 +71,7 @@ abstract class RankCommand extends LabCommand {
             return CheckpointedTraining.job(
                     cases, o.rounds.steps(), o.checkpoints.settings(o.ranks.isRestarted()), o.training);
         });
-        Launcher launcher = checked(this::launcher);
+        Launcher launcher = checked(() -> launcher(List.of(job.setup())));
         CheckpointedTraining.train(launcher, job, o.ranks.reports() ? out() : null);
         return 0;
     }
@@ -100,7 +106,7 @@ abstract class RankCommand extends LabCommand {
         });
         for (ModelOptions.Model model : models) {
             TrainingPlan plan = checked(() -> o.rounds.plan(cases(model), o.storage));
-            Launcher launcher = checked(this::launcher);
+            Launcher launcher = checked(() -> launcher(plan.cases()));
             HostLoad.check();
             StoredResult result =
                     launcher.run(benchmark, argument.of(plan, model, models)).get(0);

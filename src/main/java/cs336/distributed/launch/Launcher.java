@@ -103,6 +103,11 @@ public final class Launcher {
         return launcher;
     }
 
+    /** Returns the number of ranks on this machine. */
+    public int processes() {
+        return processes;
+    }
+
     /** Sets the library for collectives; Gloo by default. */
     public Launcher backend(CollectiveBackend library) {
         backend = Objects.requireNonNull(library, "library must not be null");
@@ -228,7 +233,8 @@ public final class Launcher {
         return new RankWorker.Job(program.getName(), argument, backend, deviceKind(), timeout, threads, store);
     }
 
-    private DeviceKind deviceKind() {
+    /** Returns the kind of device of the ranks, see {@link #device}. */
+    public DeviceKind deviceKind() {
         if (device != null) {
             return device;
         }
