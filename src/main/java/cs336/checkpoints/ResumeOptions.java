@@ -21,7 +21,12 @@ public final class ResumeOptions {
             description = "steps between two checkpoints; the last step always saves one. Default: " + DEFAULT_EVERY)
     private Integer every;
 
-    @Option(names = "--resume", description = "continue from the last checkpoint in the folder, if there is one")
+    @Option(
+            names = "--resume",
+            description =
+                    "continue from the last checkpoint in the folder, if there is one, with the options of this command"
+                            + " line; those that differ from the checkpoint's, such as --lr, are printed. A model with"
+                            + " other parameters is an error")
     private boolean resume;
 
     /** Returns whether checkpoints are saved. */

@@ -1,8 +1,12 @@
 package cs336.checkpoints;
 
+import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
 import cs336.basics.CosineSchedule;
+import cs336.bench.Precision;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import picocli.CommandLine.Option;
 
 /**
@@ -39,6 +43,32 @@ public final class TrainingOptions {
     /** Returns the maximum learning rate. */
     public double learningRate() {
         return learningRate;
+    }
+
+    /**
+     * Returns descriptions of the options that a resumed run may change, by name.
+     *
+     * @param batch sequences per step, of all processes
+     * @param schedule the schedule of the learning rate
+     * @param clip the norm to which gradients are clipped
+     */
+    public static Map<String, String> settings(
+            Precision precision,
+            int contextLength,
+            long batch,
+            CosineSchedule schedule,
+            AdamW.Order order,
+            double clip) {
+        var settings = new LinkedHashMap<String, String>();
+        settings.put("lr", "--lr " + schedule.maxLearningRate());
+        settings.put("warmup", "warm-up to step " + schedule.warmupSteps());
+        settings.put("decay", "decay to step " + schedule.endStep());
+        settings.put("order", "--order " + order);
+        settings.put("clip", "--clip " + clip);
+        settings.put("dtype", "--dtype " + precision);
+        settings.put("context", "--context " + contextLength);
+        settings.put("batch", batch + " sequences per step");
+        return settings;
     }
 
     /**

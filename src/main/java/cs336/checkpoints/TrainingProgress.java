@@ -8,30 +8,34 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * The position of a training run, which a checkpoint stores as text: {@code step}, {@code sequences}, {@code heads},
- * {@code data} and, in Base64, {@code random.0}, {@code random.1} …
+ * {@code data}, {@code run.…} and, in Base64, {@code random.0}, {@code random.1} …
  *
  * @param steps number of steps that were trained
  * @param sequences number of sequences that all processes have taken from the data
  * @param heads number of attention heads of the model, which the shapes of its parameters do not show
  * @param data description of the data; null for a checkpoint without it
+ * @param settings descriptions of the other options of the run by name, see {@link TrainingOptions#settings}; empty for
+ *     a checkpoint without them
  * @param randomStates the state of each rank's random generator, see {@link cs336.torch.Torch#randomState}
  */
-public record TrainingProgress(long steps, long sequences, int heads, String data, List<byte[]> randomStates) {
+public record TrainingProgress(
+        long steps, long sequences, int heads, String data, Map<String, String> settings, List<byte[]> randomStates) {
     private static final String STEP = "step";
     private static final String SEQUENCES = "sequences";
     private static final String HEADS = "heads";
     private static final String DATA = "data";
+    private static final String SETTING = "run.";
     private static final String RANDOM = "random.";
 
     /** A resumed run may have fewer ranks and smaller batches than before, by up to this factor. */
     private static final long MOST_SHRINKAGE = 1024;
 
     /** The position before the first step. */
-    public static final TrainingProgress START = new TrainingProgress(0, 0, 0, null, List.of());
+    public static final TrainingProgress START = new TrainingProgress(0, 0, 0, null, Map.of(), List.of());
 
     /**
      * Sets the state of a rank's random generator. Leaves it unchanged if the run had fewer ranks or another kind of
@@ -54,15 +58,31 @@ public record TrainingProgress(long steps, long sequences, int heads, String dat
     }
 
     /**
-     * Returns a warning if the run continues on other data; empty if it does not, or this is not known.
+     * Returns a line for other data and a line for other settings with which the run continues; none where this is not
+     * known.
      *
      * @param file the checkpoint
-     * @param now description of the data from now on
+     * @param nowData description of the data from now on
+     * @param nowSettings the settings from now on
      */
-    public Optional<String> otherData(Path file, String now) {
-        return data == null || data.equals(now)
-                ? Optional.empty()
-                : Optional.of(file + " was trained on " + data + "; this run continues on " + now);
+    public List<String> changes(Path file, String nowData, Map<String, String> nowSettings) {
+        var lines = new ArrayList<String>();
+        if (data != null && !data.equals(nowData)) {
+            lines.add(file + " was trained on " + data + "; this run continues on " + nowData);
+        }
+        List<String> changed = nowSettings.keySet().stream()
+                .filter(name ->
+                        settings.containsKey(name) && !settings.get(name).equals(nowSettings.get(name)))
+                .toList();
+        if (!changed.isEmpty()) {
+            lines.add(file + " was trained with " + joined(changed, settings) + "; this run continues with "
+                    + joined(changed, nowSettings));
+        }
+        return lines;
+    }
+
+    private static String joined(List<String> names, Map<String, String> settings) {
+        return names.stream().map(settings::get).collect(Collectors.joining(", "));
     }
 
     /** Returns the text entries of a checkpoint. */
@@ -74,6 +94,7 @@ public record TrainingProgress(long steps, long sequences, int heads, String dat
         if (data != null) {
             entries.put(DATA, data);
         }
+        settings.forEach((name, setting) -> entries.put(SETTING + name, setting));
         for (int rank = 0; rank < randomStates.size(); rank++) {
             entries.put(RANDOM + rank, Base64.getEncoder().encodeToString(randomStates.get(rank)));
         }
@@ -114,7 +135,13 @@ public record TrainingProgress(long steps, long sequences, int heads, String dat
                     + "', which must be from " + steps + " to " + MOST_SHRINKAGE + " times the "
                     + steps * sequencesPerStep + " sequences of " + steps + " steps");
         }
-        return new TrainingProgress(steps, sequences, heads, metadata.get(DATA), states);
+        var settings = new LinkedHashMap<String, String>();
+        metadata.forEach((name, setting) -> {
+            if (name.startsWith(SETTING)) {
+                settings.put(name.substring(SETTING.length()), setting);
+            }
+        });
+        return new TrainingProgress(steps, sequences, heads, metadata.get(DATA), settings, states);
     }
 
     private static long number(Path file, Map<String, String> metadata, String name, String what) {

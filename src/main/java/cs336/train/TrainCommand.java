@@ -234,7 +234,7 @@ public final class TrainCommand extends LabCommand {
             TrainingProgress progress =
                     TrainingProgress.of(file, metadata, setup.model.config().numHeads(), setup.model.batch());
             progress.restoreRandomState(file, 0, setup.device);
-            progress.otherData(file, data()).ifPresent(line -> System.err.println("cs336: " + line));
+            progress.changes(file, data(), settings()).forEach(line -> System.err.println("cs336: " + line));
             if (progress.steps() >= steps) {
                 out().printf(
                                 "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
@@ -259,6 +259,16 @@ public final class TrainCommand extends LabCommand {
 
         private String data() {
             return setup.text.description() + ", seed " + seed;
+        }
+
+        private Map<String, String> settings() {
+            return TrainingOptions.settings(
+                    setup.precision,
+                    setup.model.config().contextLength(),
+                    setup.model.batch(),
+                    setup.schedule,
+                    order,
+                    clip);
         }
 
         void run(TrainingProgress from) throws IOException {
@@ -293,6 +303,7 @@ public final class TrainCommand extends LabCommand {
                                 sequences,
                                 setup.model.config().numHeads(),
                                 data(),
+                                settings(),
                                 List.of(Torch.randomState(setup.device)));
                         folder.save(progress, tensors, optimizer.kind(), optimizer.state());
                     }

@@ -25,7 +25,6 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -48,7 +47,7 @@ class CheckpointFolderTest extends ScopedTest {
     }
 
     private static TrainingProgress after(long steps) {
-        return new TrainingProgress(steps, 4 * steps, 2, "a text", List.of());
+        return new TrainingProgress(steps, 4 * steps, 2, "a text", Map.of(), List.of());
     }
 
     private static void save(CheckpointFolder folder, long steps) throws IOException {
@@ -111,8 +110,9 @@ class CheckpointFolderTest extends ScopedTest {
     void progressAndRandomStatesAreReadBack() throws IOException {
         Torch.seed(3);
         torch.randn(5);
-        var progress =
-                new TrainingProgress(7, 28, 2, "a text", List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
+        Map<String, String> settings = Map.of("lr", "--lr 0.1", "clip", "--clip 1.0", "other", "");
+        var progress = new TrainingProgress(
+                7, 28, 2, "a text", settings, List.of(Torch.randomState(Device.cpu()), new byte[] {1, -2}));
         try (var folder = CheckpointFolder.open(path)) {
             folder.save(progress, Map.of("w", torch.ones(3)), "Sgd", Map.of());
         }
@@ -125,10 +125,13 @@ class CheckpointFolderTest extends ScopedTest {
         assertEquals(7, read.steps());
         assertEquals(28, read.sequences());
         assertEquals(2, read.randomStates().size());
-        assertEquals(Optional.empty(), read.otherData(file, "a text"));
+        assertEquals(settings, read.settings());
+        assertEquals(List.of(), read.changes(file, "a text", Map.of("lr", "--lr 0.1", "unknown", "")));
         assertEquals(
-                Optional.of(file + " was trained on a text; this run continues on another text"),
-                read.otherData(file, "another text"));
+                List.of(
+                        file + " was trained on a text; this run continues on another text",
+                        file + " was trained with --lr 0.1; this run continues with --lr 0.2"),
+                read.changes(file, "another text", Map.of("lr", "--lr 0.2", "clip", "--clip 1.0")));
         assertArrayEquals(new byte[] {1, -2}, read.randomStates().get(1));
         Torch.seed(1234);
         byte[] other = Torch.randomState(Device.cpu());
@@ -161,8 +164,8 @@ class CheckpointFolderTest extends ScopedTest {
         @Override
         public void step() throws IOException {
             try (var scope = MemoryScope.open()) {
-                var progress =
-                        new TrainingProgress(++steps, steps, 2, "a text", List.of(Torch.randomState(Device.cpu())));
+                var progress = new TrainingProgress(
+                        ++steps, steps, 2, "a text", Map.of(), List.of(Torch.randomState(Device.cpu())));
                 folder.save(progress, Map.of("w", parameter), optimizer.kind(), Map.of("m", parameter));
             }
         }

@@ -51,7 +51,10 @@ class TrainCommandTest {
     private int run(String... more) throws IOException {
         Path text = folder.resolve("text.txt");
         Files.writeString(text, SENTENCE.repeat(20));
-        var arguments = new ArrayList<>(List.of("--batch", "2"));
+        var arguments = new ArrayList<String>();
+        if (!List.of(more).contains("--batch")) {
+            arguments.addAll(List.of("--batch", "2"));
+        }
         if (!List.of(more).contains("--text")) {
             arguments.addAll(List.of("--text", text.toString()));
         }
@@ -109,24 +112,43 @@ class TrainCommandTest {
                 out.toString());
     }
 
-    @Test
-    void otherDataOfAResumedRunIsNamed() throws IOException {
-        String[] all = {"--checkpoint", folder.resolve("seeds").toString(), "--steps"};
-        assertEquals(0, run(and(all, "1")));
+    private String errorsOf(String[]... runs) throws IOException {
         PrintStream before = System.err;
         var printed = new ByteArrayOutputStream();
         try (var stream = new PrintStream(printed, true, StandardCharsets.UTF_8)) {
             System.setErr(stream);
-            assertEquals(0, run(and(all, "2", "--resume")));
-            assertEquals(0, run(and(all, "3", "--seed", "5", "--resume")));
+            for (String[] each : runs) {
+                assertEquals(0, run(each), error);
+            }
         } finally {
             System.setErr(before);
         }
+        return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    @Test
+    void aResumedRunHasTheOptionsOfItsCommandLineAndNamesThoseThatDiffer() throws IOException {
+        Path checkpoints = folder.resolve("options");
+        String[] all = {"--checkpoint", checkpoints.toString(), "--warmup", "1", "--decay-steps", "9", "--steps"};
+        assertEquals(0, run(and(all, "4")));
+        assertEquals(
+                "cs336: " + file(checkpoints, 4)
+                        + " was trained with --lr 0.001, --clip 1.0, 2 sequences per step; this"
+                        + " run continues with --lr 0.5, --clip 3.0, 3 sequences per step\n",
+                errorsOf(and(all, "5", "--lr", "0.5", "--clip", "3", "--batch", "3", "--resume")));
+        assertTrue(out.toString().contains("learning rate 3.61e-01"), out.toString());
+    }
+
+    @Test
+    void otherDataOfAResumedRunIsNamed() throws IOException {
+        String[] all = {"--checkpoint", folder.resolve("seeds").toString(), "--decay-steps", "11", "--steps"};
+        assertEquals(0, run(and(all, "1")));
+        String printed = errorsOf(and(all, "2", "--resume"), and(all, "3", "--seed", "5", "--resume"));
         Pattern warning =
                 Pattern.compile("(\\S+) was trained on (a text of 900 bytes with CRC-32C [0-9a-f]+), seed 0; this"
                         + " run continues on (.+), seed 5");
-        Matcher found = warning.matcher(printed.toString(StandardCharsets.UTF_8));
-        assertTrue(found.find(), printed::toString);
+        Matcher found = warning.matcher(printed);
+        assertTrue(found.find(), printed);
         assertEquals(
                 folder.resolve("seeds").resolve("step-000000002.safetensors").toString(), found.group(1));
         assertEquals(found.group(2), found.group(3));

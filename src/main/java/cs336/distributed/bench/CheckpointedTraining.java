@@ -21,6 +21,7 @@ import java.io.PrintWriter;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import org.bytedeco.pytorch.Tensor;
 
@@ -189,7 +190,7 @@ public final class CheckpointedTraining
                     (long) group.size() * c.model().batch());
             progress.restoreRandomState(file, group.rank(), group.device());
             if (group.rank() == 0) {
-                progress.otherData(file, data).ifPresent(System.err::println);
+                progress.changes(file, data, settings()).forEach(System.err::println);
             }
             return progress;
         }
@@ -208,8 +209,19 @@ public final class CheckpointedTraining
             List<byte[]> randomStates = group.allGather(Torch.randomState(group.device()));
             training.save(
                     folder,
-                    new TrainingProgress(step, sequences, c.model().config().numHeads(), data, randomStates),
+                    new TrainingProgress(
+                            step, sequences, c.model().config().numHeads(), data, settings(), randomStates),
                     group);
+        }
+
+        private Map<String, String> settings() {
+            return TrainingOptions.settings(
+                    c.precision(),
+                    c.model().config().contextLength(),
+                    (long) group.size() * c.model().batch(),
+                    TrainingOptions.schedule(job.learningRate, job.steps),
+                    DataParallelTraining.ADAMW.order(),
+                    MAX_NORM);
         }
 
         private double mean(double loss) {

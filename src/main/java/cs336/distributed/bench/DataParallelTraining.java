@@ -49,7 +49,7 @@ record DataParallelTraining(
         FullyShardedDataParallel fsdp,
         Optimizer optimizer)
         implements AutoCloseable {
-    private static final AdamWSettings ADAMW = AdamWSettings.of(1e-3);
+    static final AdamWSettings ADAMW = AdamWSettings.of(1e-3);
 
     /** The phases of a step. */
     static final String FORWARD = "forward";
