@@ -76,6 +76,8 @@ import org.bytedeco.pytorch.global.torch;
  * have equally many. Otherwise each rank multiplies its loss by {@link #weight}.
  */
 public final class DistributedDataParallel implements AutoCloseable {
+    private static final long NO_VERSION = -1;
+
     private final NnModule module;
     private final ProcessGroup group;
     private final KnownParameters known;
@@ -85,6 +87,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final Map<Long, Integer> indices = new HashMap<>(); // of the parameters, by address
     private final List<GradientCollective> collectives;
     private final GradientHooks hooks; // null unless collectives overlap with the backward pass
+    private final GradientHooks firstHook; // of the first parameter; null if they overlap
     private final CommunicationThread thread; // likewise
     private final UsedParameters used;
 
@@ -100,6 +103,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private boolean orderIsFinal;
     private boolean startsHere; // whether gradientsReady() starts the collectives of this step on its thread
     private boolean synchronizing = true;
+    private long firstVersion = NO_VERSION; // of the first parameter, in the first backward pass since the last step
     private boolean closed;
 
     /**
@@ -165,6 +169,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         begin();
         thread = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;
+        firstHook = overlaps ? null : GradientHooks.of(parameters.subList(0, 1), this::requireUnchanged, p -> {});
     }
 
     /** Runs the forward pass of the module, whose class defines the shapes of input and output. */
@@ -333,6 +338,8 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (hooks != null) {
             hooks.close();
             thread.close();
+        } else {
+            firstHook.close();
         }
         collectives.forEach(GradientCollective::close);
         used.close();
@@ -382,6 +389,23 @@ public final class DistributedDataParallel implements AutoCloseable {
         pending.clear();
         started = 0;
         startsHere = false;
+        firstVersion = NO_VERSION;
+    }
+
+    /**
+     * Hook of a strategy that does not overlap, called before a backward pass changes a gradient. Several passes may
+     * accumulate gradients, but no optimizer may use them before they are averaged.
+     */
+    private void requireUnchanged(int parameter) {
+        long version = parameters.get(parameter)._version();
+        if (synchronizing && firstVersion != NO_VERSION && firstVersion != version) {
+            throw new IllegalStateException("parameter " + names.get(parameter)
+                    + " changed after a backward pass before finishGradientSynchronization(); call it before the"
+                    + " optimizer's step");
+        }
+        if (synchronizing) {
+            firstVersion = version;
+        }
     }
 
     /**

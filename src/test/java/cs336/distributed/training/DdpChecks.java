@@ -21,6 +21,7 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.util.ArrayList;
@@ -483,6 +484,20 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             model.frozen.set_requires_grad(false);
             requireClosedIsRejected(model, strategy);
             if (!strategy.overlaps()) {
+                model.backward(1, model.a, model.b);
+                try (var noGrad = NoGrad.open()) {
+                    model.a.add_(new Scalar(1.0)); // a step of an optimizer
+                }
+                model.zeroGrad();
+                requireRejected(
+                        () -> model.backward(1, model.a, model.b),
+                        "parameter a changed after a backward pass before finishGradientSynchronization(); call it"
+                                + " before the optimizer's step");
+                ddp.finishGradientSynchronization();
+                model.zeroGrad();
+                model.backward(1, model.a, model.b);
+                ddp.finishGradientSynchronization();
+                Branches.requireGradient(model.a, 1, "a");
                 return;
             }
             for (int step = 0; step < 20; step++) { // while the communication thread is busy
