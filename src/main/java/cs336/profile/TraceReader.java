@@ -6,6 +6,7 @@ import com.google.gson.stream.MalformedJsonException;
 import cs336.bench.WholeFile;
 import java.io.BufferedInputStream;
 import java.io.EOFException;
+import java.io.FileInputStream;
 import java.io.FilterReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -61,7 +62,8 @@ final class TraceReader {
     /** Returns why a file is not JSON. */
     private static String flaw(Path file, Exception e) throws IOException {
         try {
-            return isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
+            boolean readableAgain = Files.isRegularFile(file); // a pipe is not
+            return readableAgain && isTruncated(file) ? "it is truncated" : "it is not JSON" + position(e);
         } catch (ZipException damage) {
             return "its compressed data is damaged: " + damage.getMessage();
         }
@@ -98,7 +100,10 @@ final class TraceReader {
 
     private static Reader open(Path file) throws IOException {
         WholeFile.requireFile(file);
-        InputStream bytes = new BufferedInputStream(Files.newInputStream(file));
+        boolean isPipe = Files.exists(file) && !Files.isRegularFile(file);
+        // The stream of Files seeks, which a pipe cannot.
+        InputStream bytes =
+                new BufferedInputStream(isPipe ? new FileInputStream(file.toFile()) : Files.newInputStream(file));
         try {
             InputStream text = file.toString().endsWith(".gz") ? new GZIPInputStream(bytes, 1 << 16) : bytes;
             return new InputStreamReader(text, StandardCharsets.UTF_8);

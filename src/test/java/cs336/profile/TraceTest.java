@@ -4,6 +4,7 @@ import static cs336.profile.TraceText.ENGINE;
 import static cs336.profile.TraceText.MAIN;
 import static cs336.profile.TraceText.deviceTime;
 import static cs336.profile.TraceText.hostTime;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
@@ -32,6 +33,7 @@ import java.util.stream.Stream;
 import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -481,6 +483,25 @@ class TraceTest {
         }
         Files.write(file, bytes);
         assertEquals(2000, hostTime(Trace.read(file)));
+    }
+
+    @Test
+    @Timeout(value = 20, threadMode = Timeout.ThreadMode.SEPARATE_THREAD) // a pipe without a writer blocks
+    void aPipeIsReadOnce() throws Exception {
+        var events = new TraceText().op(MAIN, "a", 0, 2000).toString();
+        Path pipe = folder.resolve("pipe.json");
+        assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+        write(pipe, events);
+        assertEquals(
+                hostTime(Trace.read(Files.writeString(folder.resolve("file.json"), events))),
+                hostTime(Trace.read(pipe)));
+        write(pipe, "{\"a\": nonsense}");
+        var e = assertThrows(IllegalArgumentException.class, () -> Trace.read(pipe));
+        assertTrue(e.getMessage().startsWith(pipe + " is not a trace: it is not JSON"), e.getMessage());
+    }
+
+    private static void write(Path pipe, String text) {
+        new Thread(() -> assertDoesNotThrow(() -> Files.writeString(pipe, text))).start();
     }
 
     @Test
