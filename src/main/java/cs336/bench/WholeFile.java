@@ -65,6 +65,19 @@ public final class WholeFile {
         }
     }
 
+    /**
+     * Checks a file that is read several times: as {@link #requireFile}, and it must not be a pipe, whose content can
+     * be read only once. A missing file is no error.
+     *
+     * @throws IOException if it is another kind of file
+     */
+    public static void requireRegularFile(Path file) throws IOException {
+        requireFile(file);
+        if (Files.exists(file) && !Files.isRegularFile(file)) {
+            throw new IOException(file + " is read several times, so it must be a regular file, not a pipe");
+        }
+    }
+
     private static int lineOfError(byte[] bytes) {
         CharsetDecoder decoder = StandardCharsets.UTF_8.newDecoder();
         ByteBuffer in = ByteBuffer.wrap(bytes);

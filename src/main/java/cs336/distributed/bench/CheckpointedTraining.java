@@ -4,6 +4,7 @@ import cs336.basics.Batches;
 import cs336.basics.CosineSchedule;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
+import cs336.bench.WholeFile;
 import cs336.checkpoints.CheckpointFolder;
 import cs336.checkpoints.CheckpointSettings;
 import cs336.checkpoints.TextTokens;
@@ -86,6 +87,7 @@ public final class CheckpointedTraining
         }
         TrainingOptions.schedule(options.learningRate(), steps);
         if (options.text() != null) {
+            WholeFile.requireRegularFile(options.text()); // each rank reads it, too
             TextTokens.read(options.text(), RankCase.of(cases.get(0)).model().config());
         }
         String text =

@@ -176,6 +176,9 @@ public final class IsoFlopsCommand extends LabCommand {
             ArgumentCheck.notEmpty("--runs", runs);
         }
         Path file = runs == null ? SyntheticRuns.orCourseFile() : runs;
+        if (name != null) {
+            WholeFile.requireRegularFile(file); // its checksum is stored
+        }
         IsoFlops isoFlops = IsoFlops.read(file);
         Bootstrap bootstrap = bootstrap();
         IsoFlopsStudy study;

@@ -13,7 +13,9 @@ import cs336.safetensors.Safetensors;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.train.TrainCommand;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
@@ -207,6 +209,27 @@ class CheckpointedTrainingTest {
             requireRejected(
                     command, run + " --vocab 256 --text " + text, "must have more than --context 4 bytes, not 4");
         }
+    }
+
+    @Test
+    @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD) // a pipe without a writer blocks
+    void aPipeIsNoTextOfSeveralRanks() throws Exception {
+        Path pipe = folder.resolve("pipe");
+        assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+        var printed = new ByteArrayOutputStream();
+        PrintStream console = System.err;
+        System.setErr(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        try {
+            String arguments = TINY.replace("11", "256") + "--mode flat --checkpoint " + folder.resolve("unused")
+                    + " --text " + pipe;
+            assertEquals(1, run(new DdpCommand(), words(arguments), new StringWriter()));
+        } finally {
+            System.setErr(console);
+        }
+        assertTrue(
+                printed.toString(StandardCharsets.UTF_8)
+                        .contains(pipe + " is read several times, so it must be a regular file, not a pipe"),
+                printed::toString);
     }
 
     private void requireRejected(LabCommand command, String options, String message) {

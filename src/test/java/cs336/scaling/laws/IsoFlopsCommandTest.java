@@ -1,5 +1,6 @@
 package cs336.scaling.laws;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -8,10 +9,12 @@ import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import cs336.bench.Project;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -90,6 +93,20 @@ class IsoFlopsCommandTest extends CommandTest {
         assertTrue(mine.stringColumn("metric").contains("minimum"));
         Table other = optima.where(optima.stringColumn("runs").isEqualTo("other"));
         assertTrue(other.rowCount() > mine.rowCount());
+    }
+
+    @Test
+    @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD) // a pipe without a writer blocks
+    void aPipeIsFittedButNotStored() throws Exception {
+        Path pipe = folder.resolve("pipe");
+        assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+        var writer =
+                new Thread(() -> assertDoesNotThrow(() -> Files.write(pipe, Files.readAllBytes(Path.of(shipped)))));
+        writer.start();
+        assertEquals(0, runWithoutOutput(new IsoFlopsCommand(), "--resamples 100 --runs " + pipe), err::toString);
+        writer.join();
+        assertEquals(1, run(new IsoFlopsCommand(), "--resamples 100 --store piped --runs " + pipe));
+        assertTrue(progress.toString(StandardCharsets.UTF_8).contains("must be a regular file, not a pipe"));
     }
 
     @ParameterizedTest
