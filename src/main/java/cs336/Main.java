@@ -35,6 +35,7 @@ import cs336.units.HostLoad;
 import cs336.writeup.WriteupCommand;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.List;
@@ -155,7 +156,14 @@ public final class Main extends LabCommand {
 
     private static Path path(String text) {
         try {
-            return Path.of(text);
+            Path path = Path.of(text);
+            // The JVM replaces bytes that its encoding does not have, so the name is that of another file.
+            if (text.contains("\uFFFD") && Files.notExists(path)) {
+                throw new TypeConversionException(
+                        "'" + text + "' is not a file name: it has bytes that are not in the JVM's encoding "
+                                + System.getProperty("sun.jnu.encoding") + "; rename the file");
+            }
+            return path;
         } catch (InvalidPathException e) {
             // In the locale C, Java has no name for a file whose name is not ASCII.
             String hint = e.getReason().contains("unmappable") ? "; set LC_ALL to a locale such as C.UTF-8" : "";

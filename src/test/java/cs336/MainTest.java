@@ -10,11 +10,13 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIf;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -202,6 +204,29 @@ class MainTest {
         assertEquals(
                 "cs336: Invalid value for option '--text': 'a\0b' is not a file name: Nul character not allowed\n",
                 err.toString());
+    }
+
+    /** The JVM replaces bytes that its encoding does not have by U+FFFD. */
+    @Test
+    @EnabledIf("hasUnicodeFileNames")
+    void aFileNameInAnotherEncodingIsReported() throws IOException {
+        Path file = folder.resolve("a\uFFFDb");
+        assertEquals(2, run("train", "--text", file.toString()));
+        assertEquals(
+                "cs336: Invalid value for option '--text': '" + file + "' is not a file name: it has bytes that are not"
+                        + " in the JVM's encoding " + System.getProperty("sun.jnu.encoding") + "; rename the file\n",
+                err.toString());
+        Files.createFile(file); // a name with this character
+        assertEquals(2, run("train", "--text", file.toString(), "--device", "cpu", "--steps", "0"));
+        assertEquals(
+                "--steps must be at least 1, not 0",
+                err.toString().lines().toList().get(1).substring("cs336: ".length()));
+    }
+
+    static boolean hasUnicodeFileNames() {
+        return Charset.forName(System.getProperty("sun.jnu.encoding"))
+                .newEncoder()
+                .canEncode('\uFFFD');
     }
 
     /** 2(n − 1), the steps of a ring, exceeds 2³¹ here. */
