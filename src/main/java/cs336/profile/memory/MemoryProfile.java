@@ -135,7 +135,7 @@ public final class MemoryProfile implements AutoCloseable {
         device.synchronize();
         byte[] snapshot = history == null ? null : history.pickled();
         end();
-        return new MemoryRecord(device, allocations(), phases, List.copyOf(nanos()), snapshot);
+        return new MemoryRecord(device.toString(), allocations(), phases, List.copyOf(nanos()), snapshot);
     }
 
     /**

@@ -2,7 +2,6 @@ package cs336.profile.memory;
 
 import cs336.bench.WholeFile;
 import cs336.numbers.Tables;
-import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,7 +18,7 @@ import tech.tablesaw.api.Table;
  * allocations and releases in the order in which they happened, from 0.
  */
 public final class MemoryRecord {
-    private final Device device;
+    private final String device;
     private final List<Allocation> allocations;
     private final List<MemoryPhase> phases;
     private final List<Long> nanos;
@@ -27,7 +26,7 @@ public final class MemoryRecord {
     private final long[] bytes; // in use after each event
 
     MemoryRecord(
-            Device device, List<Allocation> allocations, List<MemoryPhase> phases, List<Long> nanos, byte[] snapshot) {
+            String device, List<Allocation> allocations, List<MemoryPhase> phases, List<Long> nanos, byte[] snapshot) {
         this.device = device;
         this.allocations = List.copyOf(allocations);
         this.phases = List.copyOf(phases);
@@ -52,8 +51,11 @@ public final class MemoryRecord {
         }
     }
 
-    /** Returns the device whose memory was recorded; the CPU if the recording was read from a snapshot. */
-    public Device device() {
+    /**
+     * Returns the device whose memory was recorded: {@code cpu}, or {@code cuda:N}, which this machine may not have if
+     * the recording was read from a snapshot.
+     */
+    public String device() {
         return device;
     }
 

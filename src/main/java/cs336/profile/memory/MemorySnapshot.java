@@ -1,7 +1,6 @@
 package cs336.profile.memory;
 
 import cs336.bench.WholeFile;
-import cs336.torch.Device;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +23,8 @@ import net.razorvine.pickle.Unpickler;
 public final class MemorySnapshot {
     private static final String TRACES = "device_traces";
     private static final String CATEGORY_AND_NAME = ": ";
+    private static final String SETTINGS = "allocator_settings"; // empty for a recording on the CPU
+    private static final String CUDA = "cuda:";
     private static final String ALLOCATED = "active_allocated";
 
     private MemorySnapshot() {}
@@ -46,7 +47,7 @@ public final class MemorySnapshot {
     /**
      * Reads a snapshot written by {@link MemoryRecord#saveSnapshot} or by a Python program.
      *
-     * @return the recording of the first GPU that has entries. Sizes are the requested ones, before the allocator
+     * @return the recording of the first device that has entries. Sizes are the requested ones, before the allocator
      *     rounds them up. Phases, places and categories are available for snapshots of {@link MemoryRecord}; in others
      *     every block is {@link MemoryCategory#OTHER} and its place is the innermost stack frame.
      * @throws IOException if the file cannot be read or is not a snapshot; the message names the file and the error
@@ -127,16 +128,23 @@ public final class MemorySnapshot {
             }
         }
         var traces = new ArrayList<Object>();
-        for (int device = 0; device < record.device().index(); device++) {
+        for (int device = 0; device < index(record); device++) {
             traces.add(new ArrayList<>());
         }
         traces.add(entries);
         var snapshot = new LinkedHashMap<String, Object>();
         snapshot.put("segments", earlierBlocks(record));
         snapshot.put(TRACES, traces);
-        snapshot.put("allocator_settings", new HashMap<>());
+        snapshot.put(SETTINGS, record.device().startsWith(CUDA) ? Map.of("PYTORCH_CUDA_ALLOC_CONF", "") : Map.of());
         snapshot.put("external_annotations", new ArrayList<>());
         return snapshot;
+    }
+
+    /** Returns the index of the recorded GPU; 0 for the CPU. */
+    private static int index(MemoryRecord record) {
+        return record.device().startsWith(CUDA)
+                ? Integer.parseInt(record.device().substring(CUDA.length()))
+                : 0;
     }
 
     /** Returns the blocks that exist before and after the recording, each as a segment of its own. */
@@ -153,7 +161,7 @@ public final class MemorySnapshot {
             block.put("state", ALLOCATED);
             addPlace(block, a);
             var segment = new LinkedHashMap<String, Object>();
-            segment.put("device", record.device().index());
+            segment.put("device", index(record));
             segment.put("address", a.address());
             for (String size : List.of("total_size", "allocated_size", "active_size", "requested_size")) {
                 segment.put(size, a.bytes());
@@ -212,8 +220,8 @@ public final class MemorySnapshot {
         }
         var last = new HashMap<Long, Allocation>();
         List<?> traces = (List<?>) snapshot.get(TRACES);
-        if (record.device().index() < traces.size()) {
-            for (Map<String, Object> entry : maps(traces.get(record.device().index()))) {
+        if (index(record) < traces.size()) {
+            for (Map<String, Object> entry : maps(traces.get(index(record)))) {
                 long address = number(entry, "addr");
                 Deque<Allocation> allocations = byAddress.get(address);
                 if ("alloc".equals(entry.get("action")) && allocations != null && !allocations.isEmpty()) {
@@ -238,14 +246,15 @@ public final class MemorySnapshot {
         for (int device = 0; device < traces.size(); device++) {
             List<Map<String, Object>> entries = maps(traces.get(device));
             if (!entries.isEmpty()) {
-                return record(entries, maps(snapshot.get("segments")));
+                boolean isCpu = snapshot.get(SETTINGS) instanceof Map<?, ?> settings && settings.isEmpty();
+                return record(isCpu ? "cpu" : CUDA + device, entries, maps(snapshot.get("segments")));
             }
         }
         throw new IOException("no GPU has entries; was the allocator history recorded?");
     }
 
-    private static MemoryRecord record(List<Map<String, Object>> entries, List<Map<String, Object>> segments)
-            throws IOException {
+    private static MemoryRecord record(
+            String device, List<Map<String, Object>> entries, List<Map<String, Object>> segments) throws IOException {
         var nanos = new ArrayList<Long>();
         var open = new HashMap<Long, Integer>(); // index in allocations, by address
         var allocations = new ArrayList<Allocation>();
@@ -284,7 +293,7 @@ public final class MemorySnapshot {
         var closed = before.stream()
                 .map(a -> a.until() == Integer.MAX_VALUE ? a.freedAt(nanos.size()) : a)
                 .toList();
-        return new MemoryRecord(Device.cpu(), closed, phases, nanos, null);
+        return new MemoryRecord(device, closed, phases, nanos, null);
     }
 
     private static Allocation allocation(Map<String, Object> entry, int event) throws IOException {

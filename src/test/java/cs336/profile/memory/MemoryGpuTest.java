@@ -70,6 +70,7 @@ class MemoryGpuTest {
     void theSnapshotIsTheAllocatorHistoryWithOurPlaces() throws IOException {
         MemoryRecord record = PassMemory.of(CONFIG, Device.cuda(0)).record(Pass.STEP);
         MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals("cuda:0", read.device());
         long ofRecord = record.allocations().stream().filter(a -> a.from() >= 0).count();
         long ofSnapshot = read.allocations().stream().filter(a -> a.from() >= 0).count();
         assertEquals(ofRecord, ofSnapshot);

@@ -2,7 +2,6 @@ package cs336.profile.memory;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -25,7 +24,7 @@ class MemoryRecordTest {
         var random = new Random(1);
         for (int i = 0; i < 20; i++) {
             Collections.shuffle(blocks, random);
-            var record = new MemoryRecord(Device.cpu(), blocks, List.of(), List.of(0L, 1L), null);
+            var record = new MemoryRecord("cpu", blocks, List.of(), List.of(0L, 1L), null);
             Table largest = record.largest(0, 2, blocks.size());
             assertEquals(
                     expected,

@@ -47,6 +47,7 @@ class MemorySnapshotTest {
     void aSnapshotSurvivesWritingAndReading() throws IOException {
         MemoryRecord record = step();
         MemoryRecord read = MemorySnapshot.read(record.saveSnapshot(folder.resolve("memory_snapshot.pickle")));
+        assertEquals("cpu", read.device());
         assertEquals(record.allocations(), read.allocations());
         assertEquals(record.events(), read.events());
         assertEquals(record.peakBytes(), read.peakBytes());
@@ -97,6 +98,10 @@ class MemorySnapshotTest {
         assertEquals(List.of(0L, 1024L, 0L), List.of(record.bytes(0), record.bytes(1), record.bytes(2)));
         assertEquals("before the record", record.allocations().get(0).place());
         assertEquals("train.py:7 forward", record.allocations().get(1).origin());
+        assertEquals("cuda:1", record.device());
+        MemoryRecord again = MemorySnapshot.read(record.saveSnapshot(folder.resolve("again.pickle")));
+        assertEquals("cuda:1", again.device());
+        assertEquals(record.peakBytes(), again.peakBytes());
     }
 
     @Test
