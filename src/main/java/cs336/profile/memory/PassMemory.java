@@ -71,12 +71,13 @@ public final class PassMemory {
     }
 
     /**
-     * Builds the model, runs the pass twice, frees everything, and returns the recording. Allows or forbids TF32 for
-     * the whole process, as the precision says, and does not restore it.
+     * Builds the model, runs the pass twice, frees everything, and returns the recording. Meanwhile TF32 is allowed or
+     * forbidden for the whole process, as the precision says.
      *
      * @throws IllegalStateException if another memory recording is running, or PyTorch's profiler runs on this thread
      */
     public MemoryRecord record(Pass pass) {
+        boolean allowed = Torch.allowsTf32();
         Torch.allowTf32(precision.tf32());
         try (var memory = MemoryProfile.start(device);
                 var scope = MemoryScope.open();
@@ -89,6 +90,8 @@ public final class PassMemory {
                 run(pass, memory, model, optimizer, data);
             }
             return memory.stop();
+        } finally {
+            Torch.allowTf32(allowed);
         }
     }
 

@@ -7,10 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.basics.TransformerConfig;
 import cs336.bench.AttackCount;
 import cs336.bench.Pass;
+import cs336.bench.Precision;
 import cs336.bench.RandomDamage;
 import cs336.profile.PythonMemoryViz;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.Torch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -26,12 +28,18 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class MemorySnapshotTest {
     @TempDir
     Path folder;
 
     private static MemoryRecord step() {
+        return step(Precision.FP32);
+    }
+
+    private static MemoryRecord step(Precision precision) {
         TransformerConfig config = TransformerConfig.builder()
                 .vocabSize(50)
                 .contextLength(16)
@@ -40,7 +48,20 @@ class MemorySnapshotTest {
                 .numHeads(2)
                 .dFf(32)
                 .build();
-        return PassMemory.of(config, Device.cpu()).batch(2).record(Pass.STEP);
+        return PassMemory.of(config, Device.cpu()).batch(2).precision(precision).record(Pass.STEP);
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aRecordingRestoresTheTf32Setting(boolean allowed) {
+        boolean before = Torch.allowsTf32();
+        Torch.allowTf32(allowed);
+        try {
+            step(allowed ? Precision.FP32 : Precision.TF32);
+            assertEquals(allowed, Torch.allowsTf32());
+        } finally {
+            Torch.allowTf32(before);
+        }
     }
 
     @Test
