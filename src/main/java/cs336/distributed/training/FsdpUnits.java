@@ -34,7 +34,9 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
         DeviceMesh mesh = group.mesh(settings.replicas());
         SameParameters.require(group, ModuleTensors.of(module));
         ModuleTensors.broadcast(group, module.namedBuffers());
-        return new Division(module, mesh, settings).divide(Map.of());
+        FsdpUnits sharded = new Division(module, mesh, settings).divide(Map.of());
+        sharded.requireSame(group, settings);
+        return sharded;
     }
 
     /** Constructs a module and shards it; see {@link FullyShardedDataParallel#construct}. */
@@ -53,8 +55,23 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
                 SameParameters.describe(name, parameter.masterDtype(), parameter.shape(), parameter.isTrainable())));
         module.namedBuffers().forEach((name, buffer) -> descriptions.add(SameParameters.describe(name, buffer)));
         SameParameters.require(group, descriptions);
+        sharded.requireSame(group, settings);
         ModuleTensors.broadcast(group, module.namedBuffers());
         return sharded;
+    }
+
+    /** Checks that all ranks have the same units and settings, because they determine the order of collectives. */
+    private void requireSame(ProcessGroup group, FsdpSettings settings) {
+        var descriptions = new ArrayList<String>();
+        descriptions.add("computeDtype " + settings.computeDtype());
+        descriptions.add("reduceDtype " + settings.reduceDtype());
+        descriptions.add("maxGatheredUnits " + settings.maxGatheredUnits());
+        for (int i = 0; i < units.size(); i++) {
+            for (FsdpParameter parameter : units.get(i).parameters()) {
+                descriptions.add(parameter.name() + " in unit " + i + (parameter.isSharded() ? "" : " not sharded"));
+            }
+        }
+        SameParameters.require(group, descriptions, "setting", "settings and units");
     }
 
     private static boolean isSharded(NnModule layer) {

@@ -128,9 +128,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * caller closes the module.
      *
      * @throws IllegalArgumentException if the ranks' parameters or buffers differ in number, names, shapes, dtypes or
-     *     in which of them require a gradient; if one is not a contiguous floating-point tensor; if none is trainable;
-     *     if sharded parameters of a unit differ in dtype and there is no compute dtype; if a sharded module does not
-     *     exist; or if the number of replicas does not divide the number of ranks
+     *     in which of them require a gradient, or in their settings or units; if one is not a contiguous floating-point
+     *     tensor; if none is trainable; if sharded parameters of a unit differ in dtype and there is no compute dtype;
+     *     if a sharded module does not exist; or if the number of replicas does not divide the number of ranks
      */
     public FullyShardedDataParallel(NnModule module, ProcessGroup group, FsdpSettings settings) {
         this(FsdpUnits.of(module, group, settings), settings);

@@ -61,6 +61,16 @@ final class SameParameters {
 
     /** Compares the {@linkplain #describe descriptions} of the tensors of all ranks. All ranks must call it. */
     static void require(ProcessGroup group, ArrayList<String> descriptions) {
+        require(group, descriptions, "tensor", "model");
+    }
+
+    /**
+     * Compares descriptions of all ranks. All ranks must call it.
+     *
+     * @param each what is described
+     * @param whole what must be the same
+     */
+    static void require(ProcessGroup group, ArrayList<String> descriptions, String each, String whole) {
         List<ArrayList<String>> all = group.allGather(descriptions);
         for (int rank = 1; rank < all.size(); rank++) {
             List<String> first = all.get(0);
@@ -69,8 +79,8 @@ final class SameParameters {
                 String onFirst = i < first.size() ? first.get(i) : "none";
                 String onOther = i < other.size() ? other.get(i) : "none";
                 if (!onFirst.equals(onOther)) {
-                    throw new IllegalArgumentException("tensor " + i + " is " + onFirst + " on rank 0, but " + onOther
-                            + " on rank " + rank + "; all ranks must have the same model");
+                    throw new IllegalArgumentException(each + " " + i + " is " + onFirst + " on rank 0, but " + onOther
+                            + " on rank " + rank + "; all ranks must have the same " + whole);
                 }
             }
         }

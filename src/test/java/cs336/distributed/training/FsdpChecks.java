@@ -1375,6 +1375,20 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                         () -> new FullyShardedDataParallel(other, group, STANDARD),
                         "all ranks must have the same model");
             }
+            for (FsdpSettings other : List.of(
+                    STANDARD.withUnits(module -> group.rank() == 1 && module instanceof CourseModel),
+                    STANDARD.withShardedModules(group.rank() == 1 ? "norm1" : "norm2"),
+                    STANDARD.withMaxGatheredUnits(2 + group.rank()),
+                    STANDARD.withComputeDtype(group.rank() == 0 ? DType.BFLOAT16 : DType.FLOAT16))) {
+                try (var same = course(seed, 9, 10, device, FP64)) {
+                    requireRejected(
+                            () -> new FullyShardedDataParallel(same, group, other),
+                            "all ranks must have the same settings and units");
+                }
+                requireRejected(
+                        () -> FullyShardedDataParallel.construct(() -> course(seed, 9, 10, device, FP64), group, other),
+                        "all ranks must have the same settings and units");
+            }
             requireRejected(
                     () -> FullyShardedDataParallel.construct(this::frozenOnOneRank, group, STANDARD),
                     "all ranks must have the same model");
