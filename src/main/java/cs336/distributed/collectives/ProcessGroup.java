@@ -336,13 +336,15 @@ public final class ProcessGroup implements AutoCloseable {
      * Starts one {@link #allGather(Tensor, Tensor)} per pair of tensors; they count as one collective, and NCCL runs
      * them in one launch.
      *
+     * @param first name of the first tensor. Ranks compare it like the shapes, so that tensors of equal shapes are not
+     *     confused
      * @param outs at least one tensor
      * @param ins one tensor for each of {@code outs}, all of one dtype
      */
-    public PendingCollective allGatherAsync(List<Tensor> outs, List<Tensor> ins) {
+    public PendingCollective allGatherAsync(String first, List<Tensor> outs, List<Tensor> ins) {
         CollectiveChecks.shardsOf("outs", outs, "ins", ins, size(), backend, device);
         return start(
-                CollectiveCall.of("all-gather (%d tensors)".formatted(ins.size()), ins),
+                CollectiveCall.of("all-gather (%s)".formatted(tensors(ins.size(), first)), ins),
                 () -> c10d.allGather(outs, ins),
                 List.of());
     }
@@ -372,15 +374,19 @@ public final class ProcessGroup implements AutoCloseable {
      * Starts one {@link #reduceScatter} per pair of tensors; they count as one collective, and NCCL runs them in one
      * launch.
      *
+     * @param first name of the first tensor. Ranks compare it like the shapes, so that tensors of equal shapes are not
+     *     confused
      * @param outs at least one tensor
      * @param ins one tensor for each of {@code outs}, all of one dtype
      */
-    public PendingCollective reduceScatterAsync(List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
+    public PendingCollective reduceScatterAsync(
+            String first, List<Tensor> outs, List<Tensor> ins, Reduction reduction) {
         CollectiveChecks.shardsOf("ins", ins, "outs", outs, size(), backend, device);
         CollectiveChecks.reducible("ins[0]", ins.get(0), reduction);
         boolean divideFirst = dividesFirst(reduction, ins.get(0));
         return start(
-                CollectiveCall.of(name("reduce-scatter", reduction, ins.size()), outs),
+                CollectiveCall.of(
+                        "reduce-scatter (%s, %s)".formatted(lowerCase(reduction), tensors(ins.size(), first)), outs),
                 () -> c10d.reduceScatter(
                         outs, divideFirst ? ins.stream().map(this::divided).toList() : ins, reduction),
                 reduction.divides(backend) && !divideFirst ? outs : List.of());
@@ -839,11 +845,15 @@ public final class ProcessGroup implements AutoCloseable {
         }
     }
 
-    private static String name(String operation, Reduction reduction, int tensors) {
-        return "%s (%s, %d tensors)".formatted(operation, reduction.name().toLowerCase(Locale.ROOT), tensors);
+    private static String tensors(int count, String first) {
+        return count == 1 ? first : first + " and %d more".formatted(count - 1);
     }
 
     private static String name(String operation, Reduction reduction) {
-        return operation + " (" + reduction.name().toLowerCase(Locale.ROOT) + ")";
+        return operation + " (" + lowerCase(reduction) + ")";
+    }
+
+    private static String lowerCase(Reduction reduction) {
+        return reduction.name().toLowerCase(Locale.ROOT);
     }
 }

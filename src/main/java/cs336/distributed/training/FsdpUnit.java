@@ -117,6 +117,7 @@ final class FsdpUnit implements AutoCloseable {
             if (hasShards()) {
                 gather = mesh.shards()
                         .allGatherAsync(
+                                sharded.get(0).name(),
                                 sharded.stream().map(FsdpParameter::gathered).toList(),
                                 sharded.stream()
                                         .map(FsdpParameter::shardToGather)
@@ -190,6 +191,7 @@ final class FsdpUnit implements AutoCloseable {
             allocateReduced();
             reduction = mesh.shards()
                     .reduceScatterAsync(
+                            reducedParameters.get(0).name(),
                             reducedShards,
                             reducedParameters.stream()
                                     .map(FsdpParameter::gradientToReduce)

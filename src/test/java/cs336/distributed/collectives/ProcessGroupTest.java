@@ -101,7 +101,7 @@ class ProcessGroupTest {
             int n = group.size(), part = N / n;
             List<Tensor> all = List.of(
                     on(group, dtype, poison(n)), on(group, dtype, poison(N * n)).view(n, N));
-            group.allGatherAsync(all, List.of(on(group, dtype, new double[] {7}), on(group, dtype, mine)))
+            group.allGatherAsync("all", all, List.of(on(group, dtype, new double[] {7}), on(group, dtype, mine)))
                     .await();
             found.put(dtype + " all-gather, second of two", Tensors.toDoubles(all.get(1)));
             assertArrayEquals(DoubleStream.generate(() -> 7).limit(n).toArray(), Tensors.toDoubles(all.get(0)));
@@ -109,7 +109,7 @@ class ProcessGroupTest {
                 List<Tensor> parts = List.of(on(group, dtype, poison(part)), on(group, dtype, poison(1)));
                 Tensor in = on(group, dtype, mine);
                 double[] ranks = DoubleStream.generate(group::rank).limit(n).toArray();
-                group.reduceScatterAsync(parts, List.of(in, on(group, dtype, ranks)), reduction)
+                group.reduceScatterAsync("parts", parts, List.of(in, on(group, dtype, ranks)), reduction)
                         .await();
                 found.put(dtype + " reduce-scatter, first of two " + reduction, Tensors.toDoubles(parts.get(0)));
                 assertArrayEquals(mine, Tensors.toDoubles(in));
@@ -296,13 +296,13 @@ class ProcessGroupTest {
                             () -> group.reduceScatter(six, whole, Reduction.SUM));
             Map<String, Runnable> wrongLists = Map.of(
                     "outs and ins must have equally many tensors, at least 1, not 0 and 0",
-                            () -> group.allGatherAsync(List.of(), List.of()),
+                            () -> group.allGatherAsync("a", List.of(), List.of()),
                     "outs and ins must have equally many tensors, at least 1, not 1 and 2",
-                            () -> group.allGatherAsync(List.of(six), List.of(six, six)),
+                            () -> group.allGatherAsync("a", List.of(six), List.of(six, six)),
                     "ins[1] must have 1 × the 6 elements of outs[1], in fp32; it has 2 in int64",
-                            () -> group.reduceScatterAsync(List.of(six, six), List.of(six, whole), Reduction.SUM),
+                            () -> group.reduceScatterAsync("a", List.of(six, six), List.of(six, whole), Reduction.SUM),
                     "outs must have one dtype, not fp32 and int64",
-                            () -> group.allGatherAsync(List.of(six, whole), List.of(six, whole)));
+                            () -> group.allGatherAsync("a", List.of(six, whole), List.of(six, whole)));
             wrongLists.forEach((message, call) -> assertEquals(
                     message,
                     assertThrows(IllegalArgumentException.class, call::run).getMessage()));

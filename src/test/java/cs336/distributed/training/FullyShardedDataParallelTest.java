@@ -141,7 +141,7 @@ class FullyShardedDataParallelTest {
         public Double run(ProcessGroup group, String disturbance) throws InterruptedException {
             boolean[] reversed = new boolean[1];
             try (var scope = MemoryScope.open();
-                    var model = new Reversible(group.device(), reversed);
+                    var model = new Reversible(group.device(), disturbance.contains("equal"), reversed);
                     var fsdp = new FullyShardedDataParallel(model, group, FsdpSettings.standard())) {
                 for (int step = 0; ; step++) {
                     Tensor y = fsdp.forward(torch.ones(4, 4));
@@ -160,21 +160,25 @@ class FullyShardedDataParallelTest {
         }
     }
 
-    /** Two layers of different shapes in any order. */
+    /** Two layers in any order. */
     private static final class Reversible extends NnModule {
         private final NnModule down;
         private final NnModule up;
         private final boolean[] reversed;
 
-        Reversible(Device device, boolean[] reversed) {
+        Reversible(Device device, boolean equal, boolean[] reversed) {
             down = child("down", new Linear(4, 4, device, DType.FLOAT32));
-            up = child("up", new Embedding(6, 4, 1, device, DType.FLOAT32));
+            up = child(
+                    "up",
+                    equal ? new Linear(4, 4, device, DType.FLOAT32) : new Embedding(6, 4, 1, device, DType.FLOAT32));
             this.reversed = reversed;
         }
 
         @Override
         protected Tensor compute(Tensor x) {
-            Tensor ids = torch.zeros(new long[] {4}, Device.cpu().options(DType.INT64));
+            Tensor ids = up instanceof Linear
+                    ? x
+                    : torch.zeros(new long[] {4}, Device.cpu().options(DType.INT64));
             return reversed[0]
                     ? up.forward(ids).add(down.forward(x))
                     : down.forward(x).add(up.forward(ids));
@@ -189,6 +193,7 @@ class FullyShardedDataParallelTest {
                 "is gone | rank 1 of 2: its process ended with exit code 7",
                 "hangs | rank 1 of 2: ",
                 "reverses its units | all-gather",
+                "reverses its equal units | all-gather (down.weight)",
             })
     void aDisturbedRankEndsAllInTimeAndIsNamed(String what, String message) {
         RankFailure failure = WAITING.failure(what, 2, EndlessFsdp.class, what);
