@@ -100,6 +100,8 @@ import org.bytedeco.pytorch.Tensor;
  * no other collective may use the group or the subgroups of its mesh.
  */
 public final class FullyShardedDataParallel implements AutoCloseable {
+    private static final long NO_VERSIONS = -1;
+
     private final NnModule module;
     private final KnownParameters known;
     private final DeviceMesh mesh;
@@ -119,6 +121,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private boolean synchronizing = true;
     private boolean forwardRecords = true; // whether the last forward pass began with gradients enabled
     private boolean isCatchingUp;
+    private long versionsBefore = NO_VERSIONS; // in the first backward pass since the last synchronization
     private int peakUnits;
     private long peakBytes;
     private boolean closed;
@@ -448,11 +451,22 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         if (BackwardHook.isInBackwardPass()) {
             return; // a recomputation
         }
+        if (versionsBefore != NO_VERSIONS && versionsBefore != versions()) {
+            throw new IllegalStateException("parameters changed after a backward pass before"
+                    + " finishGradientSynchronization(); call it before the optimizer's step");
+        }
         endAllBackward();
         units.stream().filter(unit -> unit.forwards > 0).forEach(FullyShardedDataParallel::endFailedForward);
         forwardUses.begin();
         isBackward = false;
         forwardRecords = GradMode.is_enabled();
+    }
+
+    /** Returns a number that changes when an optimizer updates a shard. */
+    private long versions() {
+        return trainable.stream()
+                .mapToLong(parameter -> parameter.master()._version())
+                .sum();
     }
 
     private static void endFailedForward(FsdpUnit unit) {
@@ -480,6 +494,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
     private void beforeBackward(FsdpUnit unit) {
         requireOpen("backward()");
+        if (versionsBefore == NO_VERSIONS) {
+            versionsBefore = versions();
+        }
         unit.beginBackward();
         use(unit, true, true);
         unit.inBackward = true;
@@ -648,6 +665,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         forwardUses.begin();
         backwardUses.begin();
         isBackward = false;
+        versionsBefore = NO_VERSIONS;
     }
 
     /** Runs the collectives of passes that this rank has not completed, but other ranks may have. */

@@ -1354,6 +1354,15 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             requireRejected(fsdp::gradientNorm, "call finishGradientSynchronization() first");
             fsdp.zeroGrad();
             require(fsdp.gradientNorm().item_double() == 0, "discarded gradients have a norm");
+            Backward.of(fsdp.forward(ids()).sum()).run();
+            try (var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0)) {
+                optimizer.step();
+                requireRejected(() -> fsdp.forward(ids()), "call it before the optimizer's step");
+                fsdp.finishGradientSynchronization();
+                optimizer.step();
+                optimizer.zeroGrad();
+            }
+            fsdp.forward(ids());
             requireRejected(() -> lossOutsideOfUnit(own.get("fc1.weight")), "at least one token");
             var linear = (Linear) model.children().get(2);
             linear.adapt(new Linear(64, 128, device, FP64));
