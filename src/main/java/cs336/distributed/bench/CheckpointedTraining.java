@@ -15,6 +15,7 @@ import cs336.distributed.collectives.World;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankProgram;
 import cs336.distributed.training.FileWork;
+import cs336.safetensors.Safetensors;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
 import java.io.IOException;
@@ -178,7 +179,10 @@ public final class CheckpointedTraining
             FileWork.onRankZero(group, () -> {
                 boolean resumes = job.checkpoints.resume() || World.restarts() > 0;
                 Path file = resumes ? folder.latest(System.err::println) : null;
-                latest.set(file == null ? null : file.toString());
+                if (file != null) {
+                    requireNoScale(file);
+                    latest.set(file.toString());
+                }
             });
             String name = group.allGather(latest.get()).get(0);
             if (name == null) {
@@ -195,6 +199,15 @@ public final class CheckpointedTraining
                 progress.changes(file, data, settings()).forEach(System.err::println);
             }
             return progress;
+        }
+
+        private static void requireNoScale(Path file) throws IOException {
+            try (Safetensors saved = Safetensors.open(file)) {
+                if (saved.entries().keySet().stream().anyMatch(name -> name.startsWith("scaler."))) {
+                    throw new IllegalArgumentException(file + " has the loss scale of a run with --dtype fp16, which is"
+                            + " not implemented across ranks; continue it with train");
+                }
+            }
         }
 
         /** Trains on the next batch and returns its loss on this rank. */

@@ -232,6 +232,26 @@ class CheckpointedTrainingTest {
                 printed::toString);
     }
 
+    @Test
+    void aRunWithLossScalingIsNotResumedOnSeveralRanks() throws IOException {
+        Path text = Files.write(folder.resolve("text"), new byte[50]);
+        Path scaled = folder.resolve("scaled");
+        String options = TINY.replace("11", "256") + "--steps 1 --batch 1 --text " + text + " --checkpoint " + scaled;
+        assertEquals(0, run(new TrainCommand(), words(options + " --dtype fp16"), new StringWriter()), err::toString);
+        var failure = new ArrayList<Exception>();
+        new CommandLine(new FsdpCommand())
+                .setExecutionExceptionHandler((e, command, parsed) -> {
+                    failure.add(e);
+                    return 1;
+                })
+                .execute(words(options + " --mode fsdp --resume").toArray(String[]::new));
+        assertTrue(
+                failure.get(0)
+                        .getMessage()
+                        .contains(file(scaled, 1) + " has the loss scale of a run with --dtype fp16"),
+                failure::toString);
+    }
+
     private void requireRejected(LabCommand command, String options, String message) {
         err.getBuffer().setLength(0);
         assertEquals(
