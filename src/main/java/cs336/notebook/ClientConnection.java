@@ -90,7 +90,7 @@ final class ClientConnection extends JupyterConnection {
             }
             long start = System.nanoTime();
             failure = null;
-            beginCell(kernel.widgets(), request);
+            beginCell(kernel, request);
             lastCell = environment;
             run.handle(environment, request);
             if (isSilent(request) || !request.getContent().shouldStoreHistory()) {
@@ -106,7 +106,8 @@ final class ClientConnection extends JupyterConnection {
      * Begins a cell. JupyterLab sends the id of the cell, and the ids of the cells that were deleted since the last
      * request.
      */
-    private static void beginCell(WidgetComms widgets, Message<ExecuteRequest> request) {
+    private static void beginCell(JavaKernel kernel, Message<ExecuteRequest> request) {
+        WidgetComms widgets = kernel.widgets();
         widgets.setMessageContext(request);
         Map<String, Object> metadata = request.getNonNullMetadata();
         if (metadata.get("deletedCells") instanceof List<?> deleted) {
@@ -114,7 +115,7 @@ final class ClientConnection extends JupyterConnection {
         }
         // Runners such as nbconvert cannot answer the questions of a cell.
         boolean attended = request.getContent().isStdinEnabled();
-        widgets.beginCell(metadata.get("cellId") instanceof String cell ? cell : null, attended);
+        kernel.beginCell(metadata.get("cellId") instanceof String cell ? cell : null, attended);
         Progress.inNotebook(attended);
     }
 

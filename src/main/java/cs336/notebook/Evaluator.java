@@ -7,16 +7,20 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import jdk.jshell.DeclarationSnippet;
 import jdk.jshell.Diag;
 import jdk.jshell.EvalException;
 import jdk.jshell.JShell;
 import jdk.jshell.JShellException;
+import jdk.jshell.MethodSnippet;
 import jdk.jshell.Snippet;
 import jdk.jshell.SnippetEvent;
 import jdk.jshell.SourceCodeAnalysis;
@@ -49,6 +53,7 @@ public final class Evaluator implements AutoCloseable {
     private final Map<String, SnippetOrigin> originOfSnippet = new HashMap<>();
     private final SortedMap<String, String> lostVariables = new TreeMap<>(); // by what was declared again
     private final Map<String, Snippet> dropped = new HashMap<>(); // by class, for frames of their lambdas
+    private final Map<String, List<MethodSnippet>> methodsOfCell = new HashMap<>(); // by the cell's id
     private SnippetOrigin running;
     private volatile boolean interrupted;
 
@@ -88,22 +93,31 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
+    /** Runs a cell that has no id, so that methods of earlier runs stay. */
+    public Object eval(String source, int number) throws CellException {
+        return eval(source, number, null);
+    }
+
     /**
-     * Runs a cell and returns its value.
+     * Runs a cell and returns its value. A method of the cell replaces those of the same name that earlier runs of the
+     * cell declared and this run does not: Java would call the old overload if its parameter types fit better.
      *
      * @param source Java source: statements, declarations, imports, expressions, and {@link Magics}
      * @param number the execution count of the cell, which error messages show
+     * @param cellId the id of the cell, the same in each run; null if unknown
      * @return the value of the last expression; null if it is null, or if the cell ends with a declaration, an
      *     assignment or a statement (a semicolon turns an expression into a statement)
      * @throws CellException if the cell does not compile, throws, or is interrupted
      */
-    public Object eval(String source, int number) throws CellException {
+    Object eval(String source, int number, String cellId) throws CellException {
         interrupted = false;
         control.beginCell();
         String cell = Magics.translate(source, number, analysis, this::isVariable);
         List<CellPart> parts = split(cell);
         refuseSyntaxErrors(cell, number, parts);
         List<Snippet> declared = new ArrayList<>();
+        List<MethodSnippet> earlier = List.copyOf(methodsOfCell.getOrDefault(cellId, List.of()));
+        Set<String> kept = earlier.isEmpty() ? Set.of() : signatures(parts);
         Object last = null;
         try {
             for (CellPart part : parts) {
@@ -112,8 +126,12 @@ public final class Evaluator implements AutoCloseable {
                 }
                 last = null; // lets the garbage collector free it while the next part runs
                 last = run(cell, number, part, declared);
+                dropReplaced(earlier, kept, declared);
             }
         } finally {
+            if (cellId != null) {
+                methodsOfCell.put(cellId, activeMethods(earlier, declared));
+            }
             lostVariables.forEach((name, cause) -> System.err.println(name + " has lost its value, because " + cause
                     + ", which its declaration uses, was declared again. Run the cell that declares " + name
                     + " again."));
@@ -211,6 +229,41 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
+    private Set<String> signatures(List<CellPart> parts) {
+        return parts.stream()
+                .flatMap(part -> methods(analysis.sourceToSnippets(part.source)))
+                .map(Evaluator::signature)
+                .collect(Collectors.toSet());
+    }
+
+    private static Stream<MethodSnippet> methods(List<? extends Snippet> snippets) {
+        return snippets.stream().filter(MethodSnippet.class::isInstance).map(MethodSnippet.class::cast);
+    }
+
+    private static String signature(MethodSnippet method) {
+        return method.name() + "(" + method.parameterTypes() + ")";
+    }
+
+    /** Drops methods of earlier runs if a valid method of this run has the name, except those with these signatures. */
+    private void dropReplaced(List<MethodSnippet> earlier, Set<String> kept, List<Snippet> declared) {
+        for (MethodSnippet old : earlier) {
+            boolean isReplaced = !kept.contains(signature(old))
+                    && methods(declared)
+                            .anyMatch(method ->
+                                    method.name().equals(old.name()) && shell.status(method) == Snippet.Status.VALID);
+            if (isReplaced && shell.status(old).isActive()) {
+                drop(old).forEach(this::noteLostVariable);
+            }
+        }
+    }
+
+    private List<MethodSnippet> activeMethods(List<MethodSnippet> earlier, List<Snippet> declared) {
+        return Stream.concat(earlier.stream(), methods(declared))
+                .filter(method -> shell.status(method).isActive())
+                .distinct()
+                .toList();
+    }
+
     private Object run(String cell, int number, CellPart part, List<Snippet> declared) throws CellException {
         Object value = null;
         int line = lineAt(cell, part.offset);
@@ -218,12 +271,7 @@ public final class Evaluator implements AutoCloseable {
         for (SnippetEvent event : shell.eval(part.source)) {
             Snippet snippet = event.snippet();
             if (event.causeSnippet() != null) {
-                if (snippet instanceof VarSnippet variable
-                        && event.isSignatureChange()
-                        && event.status().isActive()
-                        && event.causeSnippet() instanceof DeclarationSnippet cause) {
-                    lostVariables.put(variable.name(), cause.name());
-                }
+                noteLostVariable(event);
                 continue;
             }
             if (snippet instanceof VarSnippet variable) {
@@ -252,14 +300,27 @@ public final class Evaluator implements AutoCloseable {
         return value;
     }
 
+    private void noteLostVariable(SnippetEvent event) {
+        if (event.snippet() instanceof VarSnippet variable
+                && event.isSignatureChange()
+                && event.status().isActive()
+                && event.causeSnippet() instanceof DeclarationSnippet cause) {
+            lostVariables.put(variable.name(), cause.name());
+        }
+    }
+
     /** Drops the variable, such as {@code $1}, that JShell declares for the result of an expression. */
     private boolean dropResult(Snippet snippet) {
         boolean isResult = snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
         if (isResult) {
-            wrapper(snippet).ifPresent(wrapper -> dropped.put(wrapper.fullClassName(), snippet));
-            shell.drop(snippet);
+            drop(snippet);
         }
         return isResult;
+    }
+
+    private List<SnippetEvent> drop(Snippet snippet) {
+        wrapper(snippet).ifPresent(wrapper -> dropped.put(wrapper.fullClassName(), snippet));
+        return shell.drop(snippet);
     }
 
     private static boolean shows(Snippet snippet) {

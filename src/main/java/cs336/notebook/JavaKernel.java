@@ -55,6 +55,7 @@ public final class JavaKernel extends BaseKernel {
     private final CompletableFuture<CodeInsight> insight;
     private final WidgetComms widgets;
     private ClientConnection connection;
+    private String cellId; // null if unknown
 
     /** Creates a kernel with the imports {@link Imports#GENEROUS}. */
     public JavaKernel() {
@@ -93,6 +94,17 @@ public final class JavaKernel extends BaseKernel {
     /** Sets the connection that reports errors of cells and sends output printed between cells. */
     void connectedTo(ClientConnection client) {
         connection = client;
+    }
+
+    /**
+     * Begins a cell.
+     *
+     * @param id the id of the cell; null if the client does not send it
+     * @param attended whether a user sees widgets and answers input requests; false for runners such as nbconvert
+     */
+    void beginCell(String id, boolean attended) {
+        cellId = id;
+        widgets.beginCell(id, attended);
     }
 
     /** Returns the messages of widgets. */
@@ -233,7 +245,7 @@ public final class JavaKernel extends BaseKernel {
             HostLoad.warnOnce(warning -> System.out.println(warning));
             Object value;
             try {
-                value = evaluator.join().eval(cell, number);
+                value = evaluator.join().eval(cell, number, cellId);
             } finally {
                 Magics.stop();
             }

@@ -246,6 +246,20 @@ public class ClientConnectionTest {
         }
     }
 
+    @Test
+    void theIdOfACellTellsWhichMethodItsRerunReplaces() {
+        try (ZMQ.Socket shell = client(SocketType.DEALER, Port.SHELL)) {
+            for (String type : List.of("int", "double")) {
+                String code = "String typeOf(" + type + " n) { return \\\"" + type + "\\\"; }"
+                        + " if (!typeOf(1).equals(\\\"" + type + "\\\")) throw new Error(typeOf(1));";
+                String header = header(UUID.randomUUID().toString(), "execute_request");
+                send(shell, signed(header, "{}", "{\"cellId\": \"typed\"}", "{\"code\": \"" + code + "\"}"));
+                List<String> reply = receive(shell);
+                assertEquals("ok", json(reply.get(4)).get("status").getAsString(), reply.toString());
+            }
+        }
+    }
+
     private static int count(ZMQ.Socket shell, String options) {
         send(shell, request("execute_request", "{\"code\": \"7000 + 7\", \"store_history\": true" + options + "}"));
         return json(receive(shell).get(4)).get("execution_count").getAsInt();

@@ -332,15 +332,86 @@ public class EvaluatorTest {
     }
 
     private static String printedError(String cell) throws CellException {
+        return printedError(null, cell);
+    }
+
+    private static String printedError(String cellId, String cell) throws CellException {
         PrintStream before = System.err;
         var printed = new ByteArrayOutputStream();
         System.setErr(new PrintStream(printed, true, StandardCharsets.UTF_8));
         try {
-            evaluator.eval(cell, 7);
+            evaluator.eval(cell, 7, cellId);
         } finally {
             System.setErr(before);
         }
         return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    private static Object rerun(String cellId, String cell) throws CellException {
+        return evaluator.eval(cell, 7, cellId);
+    }
+
+    @Test
+    void aMethodOfARerunCellReplacesThatWithOtherParameterTypes() throws CellException {
+        String check = "\nCheck.that(\"a\", () -> timeRatio(3, 2)).is(1.5).toString()";
+        assertTrue(rerun("time", "double timeRatio(int a, int b) { return Check.todo(); }" + check)
+                .toString()
+                .startsWith("○"));
+        assertEquals("✓ a: 1.500", rerun("time", "double timeRatio(double a, double b) { return a / b; }" + check));
+        assertEquals(0.5, eval("timeRatio(1, 2)"));
+        rerun("time", "double timeRatio(int a, int b) { return a / (double) b; }" + check);
+        // The recursion must not end in the old method.
+        assertEquals(6, rerun("sum", "int sum(int n) { return n == 0 ? 0 : n + sum(n - 1); }\nsum(3)"));
+        assertEquals(-1L, rerun("sum", "long sum(long n) { return n == 0 ? -1 : sum((int) n - 1); }\nsum(3)"));
+    }
+
+    @Test
+    void otherOverloadsStay() throws CellException {
+        rerun("mine", "String over(int n) { return \"int\"; }\nString over(long n) { return \"long\"; }");
+        rerun("theirs", "String over(short n) { return \"short\"; }");
+        eval("String over(byte n) { return \"byte\"; }");
+        String all = "over(1) + over(1L) + over((short) 1) + over((byte) 1)";
+        assertEquals("intlongshortbyte", eval(all));
+        // In another order, and one of them with other code.
+        rerun("mine", "String over(long n) { return \"Long\"; }\nString over(int n) { return \"int\"; }");
+        assertEquals("intLongshortbyte", eval(all));
+        rerun("mine", "String over(long n) { return \"long\"; }");
+        assertEquals("longlongshortbyte", eval(all));
+        rerun("mine", "String over(short n) { return \"mine\"; }");
+        rerun("theirs", "String over(double n) { return \"double\"; }");
+        assertEquals("doubledoubleminebyte", eval(all), "a method belongs to the cell that declared it last");
+    }
+
+    @Test
+    void aRenamedMethodStaysUntilItsNameIsDeclaredAgain() throws CellException {
+        rerun("renamed", "int named(int n) { return 1; }");
+        rerun("renamed", "int renamed(int n) { return 2; }");
+        assertEquals(3, eval("named(0) + renamed(0)"));
+        rerun("renamed", "int named(long n) { return 4; }");
+        assertEquals(6, eval("named(0) + renamed(0)"));
+    }
+
+    @Test
+    void aFailedRerunKeepsTheMethods() throws CellException {
+        rerun("failing", "int failing(int n) { return 1; }\nint failing(char n) { return 3; }");
+        for (String wrong : List.of(
+                "int failing(double n) { return n; }",
+                "int failing(double n) { return noSuchMethod(); }",
+                "int failing(double n) { return 2 }")) {
+            assertThrows(CellException.CompilationFailed.class, () -> rerun("failing", wrong), wrong);
+            assertEquals(4, eval("failing(1) + failing('a')"), wrong);
+        }
+        rerun("failing", "int failing(double n) { return 2; }");
+        assertEquals(4, eval("failing(1) + failing('a')"));
+    }
+
+    @Test
+    void usersOfAReplacedMethodCallTheNewOne() throws CellException {
+        rerun("used", "int used(int n) { return n / 2; }");
+        evaluator.eval("double user() { return used(3); }\ndouble before = used(3);\nvar inferred = used(3);", 3);
+        String lost = printedError("used", "double used(double n) { return n / 2; }");
+        assertTrue(lost.startsWith("inferred has lost its value, because used, "), lost);
+        assertEquals(List.of(1.5, 1.0), eval("List.of(user(), before)"));
     }
 
     @Test
