@@ -241,9 +241,16 @@ public final class Check {
         if (found != null && wanted != null) {
             return compare(found, wanted);
         }
-        return Objects.deepEquals(value, expected)
-                ? right(shortened(value))
-                : wrong(shortened(expected) + " expected, not " + shortened(value));
+        if (Objects.deepEquals(value, expected)) {
+            return right(shortened(value));
+        }
+        String wantedText = shortened(expected);
+        String foundText = shortened(value);
+        if (wantedText.equals(foundText)) {
+            wantedText += " (" + type(expected) + ")";
+            foundText += " (" + type(value) + ")";
+        }
+        return wrong(wantedText + " expected, not " + foundText);
     }
 
     private Verdict compare(Numbers found, Numbers wanted) {
@@ -386,6 +393,17 @@ public final class Check {
         return IntStream.range(0, Array.getLength(value))
                 .mapToObj(i -> Array.get(value, i))
                 .toArray();
+    }
+
+    private static String type(Object value) {
+        String name = value == null ? "null" : value.getClass().getSimpleName();
+        Object[] elements = elements(value);
+        return elements == null
+                ? name
+                : Arrays.stream(elements)
+                        .map(Check::type)
+                        .distinct()
+                        .collect(Collectors.joining(", ", name + " of ", ""));
     }
 
     private static double tolerance(DType type) {

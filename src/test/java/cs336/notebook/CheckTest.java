@@ -54,6 +54,12 @@ class CheckTest {
                         "✗ a: 2 of 2 elements differ, most at [0]: 2 expected, not 0; all elements are 0"),
                 Arguments.of(new long[] {1}, new int[] {1, 2}, "✗ a: shape [2] expected, not [1]"),
                 Arguments.of("x", 1, "✗ a: 1 expected, not x"),
+                Arguments.of("1.2", 1.2, "✗ a: 1.2 (Double) expected, not 1.2 (String)"),
+                Arguments.of(
+                        new String[] {"1", "2"},
+                        new Integer[] {1, 2},
+                        "✗ a: [1, 2] (Integer[] of Integer) expected, not [1, 2] (String[] of String)"),
+                Arguments.of("null", null, "✗ a: null (null) expected, not null (String)"),
                 Arguments.of(
                         tensor(DType.FLOAT32, 1, 2.000001),
                         tensor(DType.FLOAT32, 1, 2),
