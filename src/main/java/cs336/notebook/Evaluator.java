@@ -45,7 +45,9 @@ public final class Evaluator implements AutoCloseable {
             Pattern.compile("(?:\\s+|//[^\\n]*(?:\\n|$)|/\\*.*?\\*/)*+", Pattern.DOTALL);
     private static final String NATIVE_FRAMES = "Exception raised from ";
     private static final Pattern OUTER_CLASS = Pattern.compile(CellControl.SNIPPET_CLASS + "[.$]");
+    private static final String SNIPPET_LOCATION = "location: class"; // JShell omits the name of its class
     private static final int MOST_FRAMES = 12;
+    private static final String RUN_FIRST = "  if an earlier cell declares it, run that cell first";
 
     private final CellControl control = new CellControl();
     private final JShell shell;
@@ -353,9 +355,11 @@ public final class Evaluator implements AutoCloseable {
         String headline = message.remove(0);
         List<String> details = new ArrayList<>();
         for (String more : message) {
-            // JShell's location is the class that it generated for the snippet.
-            if (!more.strip().startsWith("location:")) {
-                details.add("  " + more.strip().replaceAll("\\s+", " "));
+            String detail = more.strip().replaceAll("\\s+", " ");
+            if (!detail.startsWith("location:")) {
+                details.add("  " + detail);
+            } else if (detail.equals(SNIPPET_LOCATION)) {
+                details.add(RUN_FIRST);
             }
         }
         String code = lineOf(cell, line);
@@ -387,11 +391,12 @@ public final class Evaluator implements AutoCloseable {
                             .map(name -> "cannot find symbol: " + name)
                             .toList();
             int line = missing.isEmpty() ? from : lineNaming(cell, from, missing.get(0));
+            String code = "    " + lineOf(cell, line);
             throw compilationFailed(
                     number,
                     line,
                     errors.isEmpty() ? "not valid Java" : errors.get(0),
-                    List.of("    " + lineOf(cell, line)));
+                    missing.isEmpty() ? List.of(code) : List.of(RUN_FIRST, code));
         }
     }
 

@@ -189,6 +189,7 @@ public class EvaluatorTest {
                 List.of(
                         "cell [7], line 4: cannot find symbol",
                         "  symbol: variable wrong",
+                        "  if an earlier cell declares it, run that cell first",
                         "      int bad = good + wrong;",
                         "                       ^^^^^"),
                 error.report());
@@ -250,8 +251,19 @@ public class EvaluatorTest {
                 "int ok() { return 1; }\nint f() {\n    return ok() + missing(2);\n}");
         assertEquals(3, error.line());
         assertEquals(
-                "cell [7], line 3: cannot find symbol: method missing(int)",
-                error.report().get(0));
+                List.of(
+                        "cell [7], line 3: cannot find symbol: method missing(int)",
+                        "  if an earlier cell declares it, run that cell first",
+                        "        return ok() + missing(2);"),
+                error.report());
+    }
+
+    @Test
+    void aNameThatNoCellCanDeclareIsNotSoughtInEarlierCells() {
+        var error = fails(CellException.CompilationFailed.class, "\"text\".missing()");
+        assertEquals(
+                List.of("cell [7], line 1: cannot find symbol", "  symbol: method missing()", "    \"text\".missing()"),
+                error.report().subList(0, 3));
     }
 
     @Test
