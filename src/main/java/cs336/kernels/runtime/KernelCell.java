@@ -142,17 +142,9 @@ public final class KernelCell {
         return run;
     }
 
-    /** Returns the stored execution, or a result that says in one line that there is none. */
+    /** Returns the stored execution, or a result that says in one line why there is none. */
     KernelRun stored(Path csv) throws IOException {
-        KernelRun run = KernelRun.stored(csv, name, inputs());
-        return run != null
-                ? run
-                : new KernelRun(
-                        inputs(),
-                        "",
-                        "No execution of \"" + name
-                                + "\" is stored yet. This cell runs its kernels on a machine with a GPU.",
-                        List.of());
+        return KernelRun.stored(csv, name, inputs());
     }
 
     void store(KernelRun run, Measurements measurements, Provenance provenance) throws IOException {

@@ -19,14 +19,15 @@ import tech.tablesaw.api.Table;
 
 /**
  * The result of a {@link KernelCell}: launches with their registers, outputs compared with fp64, and time. The result
- * is measured on this machine or read from a stored execution; only the first line of its text differs.
+ * is measured on this machine or read from a stored execution; only the beginning of its text differs.
  *
  * @param inputs dtype and shapes of the inputs, as in {@code fp32 [8000×1000] [1000]}
  * @param launches the kernels as {@code name<<<grid, block, bytes of dynamic shared memory>>>}, separated by semicolons
- * @param origin the first line of the text: device, commit and date, or the reason why there is no result
+ * @param origin the beginning of the text: device, commit and date, or the reason why there is no result
  * @param rows the values as they are stored; empty if there is no result
  */
 public record KernelRun(String inputs, String launches, String origin, List<Measurement> rows) {
+    static final String NOT_RUN_HERE = "The kernels of this cell did not run here; changes to them do not show.";
     static final String TIME = "time";
     static final String RATE = "rate";
     static final String DIFFERENCE = " difference";
@@ -41,7 +42,7 @@ public record KernelRun(String inputs, String launches, String origin, List<Meas
         rows = List.copyOf(rows);
     }
 
-    /** Returns the first line of a result. */
+    /** Returns the first line of a result that says where it was measured. */
     static String origin(String how, Provenance provenance) {
         return origin(how, provenance.device(), provenance.commit(), provenance.date());
     }
@@ -51,29 +52,37 @@ public record KernelRun(String inputs, String launches, String origin, List<Meas
     }
 
     /**
-     * Returns the latest stored execution of a cell with these inputs.
+     * Returns the latest stored execution of a cell with these inputs, or a result that says in one line why there is
+     * none.
      *
      * @param csv file of the stored executions, which may be missing
-     * @return the execution; null if there is none
      */
     static KernelRun stored(Path csv, String cell, String inputs) throws IOException {
-        if (!Files.exists(csv)) {
-            return null;
-        }
-        Table table = Measurements.read(csv);
-        List<Integer> found = IntStream.range(0, table.rowCount())
+        Table table = Files.exists(csv) ? Measurements.read(csv) : Table.create();
+        List<Integer> ofCell = IntStream.range(0, table.rowCount())
                 .filter(row -> text(table, row, "cell").equals(cell)
-                        && text(table, row, "inputs").equals(inputs)
                         && text(table, row, "status").equals(Status.OK.toString()))
                 .boxed()
                 .toList();
+        List<Integer> found = ofCell.stream()
+                .filter(row -> text(table, row, "inputs").equals(inputs))
+                .toList();
         if (found.isEmpty()) {
-            return null;
+            String others = ofCell.stream()
+                    .map(row -> text(table, row, "inputs"))
+                    .distinct()
+                    .collect(Collectors.joining(" and "));
+            String reason = others.isEmpty()
+                    ? "No execution of \"" + cell
+                            + "\" is stored yet. This cell runs its kernels on a machine with a GPU."
+                    : "\"" + cell + "\" is stored for " + others + " only; other inputs run on a machine with a GPU.";
+            return new KernelRun(inputs, "", reason, List.of());
         }
         int last = found.get(found.size() - 1);
         String launches = text(table, last, "launches");
         String origin =
-                origin("stored", text(table, last, "device"), text(table, last, "commit"), text(table, last, "date"));
+                origin("stored", text(table, last, "device"), text(table, last, "commit"), text(table, last, "date"))
+                        + "\n" + NOT_RUN_HERE;
         return new KernelRun(
                 inputs,
                 launches,

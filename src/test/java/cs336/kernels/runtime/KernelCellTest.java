@@ -65,6 +65,7 @@ class KernelCellTest {
         file().put(stored("doubled<<<2, 64, 2048>>>"), rows(2e-7), H200);
         assertEquals("""
                 stored: NVIDIA H200, commit 0123456789, 2026-11-23
+                The kernels of this cell did not run here; changes to them do not show.
                 doubled<<<2, 64, 2048>>>
                     12 registers a thread, 0 bytes spilled, 2,048 bytes of shared memory a block
                 inputs: fp32 [40×3], random
@@ -90,13 +91,24 @@ class KernelCellTest {
         file().put(stored("doubled<<<2, 64, 0>>>"), rows(2e-7), H200);
         assertFalse(doubled().stored(file().path()).rows().isEmpty());
         assertEquals(
-                none,
-                doubled().dtype(DType.BFLOAT16).stored(file().path()).toString(),
-                "an execution with other inputs");
+                none.replace("doubled", "tripled"),
+                KernelCell.of("05 tripled", new long[] {40, 3})
+                        .stored(file().path())
+                        .toString());
     }
 
     @Test
-    void theStoredResultIsTheMeasuredOneExceptForItsFirstLine() throws IOException {
+    void withoutAnExecutionOfTheseInputsTheStoredOnesAreNamed() throws IOException {
+        file().put(stored("doubled<<<2, 64, 0>>>"), rows(2e-7), H200);
+        file().put(stored("doubled<<<2, 64, 0>>>").with("inputs", "fp32 [9] [3]"), rows(2e-7), H200);
+        assertEquals(
+                "\"05 doubled\" is stored for fp32 [40×3] and fp32 [9] [3] only;"
+                        + " other inputs run on a machine with a GPU.",
+                doubled().dtype(DType.BFLOAT16).stored(file().path()).toString());
+    }
+
+    @Test
+    void theStoredResultIsTheMeasuredOneExceptForItsBeginning() throws IOException {
         KernelCell cell = doubled();
         KernelRun measured = cell.measure(Device.cpu(), H200, in -> new Tensor[] {in[0].add(in[0])});
         cell.store(measured, file(), H200);
@@ -104,7 +116,7 @@ class KernelCellTest {
         assertTrue(text.startsWith("measured now: NVIDIA H200, commit 0123456789, 2026-11-23\n"), text);
         assertTrue(text.contains("y: largest difference from fp64 0.0, "), text);
         assertEquals(
-                text.replace("measured now:", "stored:"),
+                text.replace("measured now:", "stored:").replaceFirst("\n", "\n" + KernelRun.NOT_RUN_HERE + "\n"),
                 cell.stored(file().path()).toString());
     }
 
