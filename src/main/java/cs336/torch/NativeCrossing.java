@@ -53,10 +53,10 @@ public final class NativeCrossing {
             this.number = number;
         }
 
-        /** Returns the message that JavaCPP transfers. */
+        /** Returns the message that JavaCPP transfers. The number is first because JavaCPP cuts off long messages. */
         @Override
         public String toString() {
-            return getCause() + " [Java exception " + number + "]";
+            return "[Java exception " + number + "] " + getCause();
         }
     }
 }

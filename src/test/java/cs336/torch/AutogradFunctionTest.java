@@ -681,6 +681,16 @@ class AutogradFunctionTest {
     }
 
     @Test
+    void exceptionOfBackwardWithLongMessageReachesTheCallerToo() {
+        var thrown = new IllegalArgumentException("shapes ".repeat(1_000));
+        Tensor y = throwing(thrown).apply(leaf(1))[0].sum();
+        assertSame(
+                thrown,
+                assertThrows(
+                        IllegalArgumentException.class, () -> Backward.of(y).run()));
+    }
+
+    @Test
     void checkedExceptionOfBackwardIsTheCause() {
         var thrown = new java.io.IOException("backward");
         Tensor y = throwing(thrown).apply(leaf(1))[0].sum();
