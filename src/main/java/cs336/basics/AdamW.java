@@ -153,7 +153,7 @@ public final class AdamW implements Optimizer {
         return Collections.unmodifiableMap(parameters);
     }
 
-    /** Returns the state of each parameter by the parameter's name. */
+    /** Returns the state of each parameter by the parameter's name. The optimizer owns the tensors. */
     public Map<String, State> states() {
         return Collections.unmodifiableMap(states);
     }
@@ -203,7 +203,8 @@ public final class AdamW implements Optimizer {
      *
      * @param gradientFactor a 0-dimensional fp32 tensor on the device of the parameters, or fp64 if all parameters are
      *     fp64; null for 1. The device is not checked
-     * @throws IllegalArgumentException if it is closed, has another dtype or is not 0-dimensional
+     * @throws IllegalArgumentException if the factor is closed, has another dtype or is not 0-dimensional
+     * @throws IllegalStateException if the optimizer is closed
      */
     public void step(Tensor gradientFactor) {
         TrainedParameters.requireOpen(closed);

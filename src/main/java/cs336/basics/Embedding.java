@@ -5,13 +5,17 @@ import cs336.torch.Device;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
-/** An embedding table: int64 or int32 indices […] → rows […, width]. Parameter {@code weight} [count, width]. */
+/**
+ * An embedding table: int64 or int32 indices […] → rows […, width]. Parameter {@code weight} [count, width]. An index
+ * out of range throws an {@link IllegalArgumentException} on the CPU, and triggers a device assertion on CUDA.
+ */
 public final class Embedding extends NnModule {
     private final Tensor weight;
 
     /**
-     * Creates a table of {@code count} rows, initialized with this standard deviation.
+     * Creates a table of {@code count} rows of normal values with mean 0, truncated at ±3 standard deviations.
      *
+     * @param std the standard deviation before truncation
      * @throws IllegalArgumentException if a size is below 1, or the standard deviation is negative or not finite
      */
     public Embedding(int count, int width, double std, Device device, DType dtype) {

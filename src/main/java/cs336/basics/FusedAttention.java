@@ -14,7 +14,8 @@ public interface FusedAttention {
     /**
      * The two passes of attention.
      *
-     * @param forward q, k, v → output o, and the log-sum-exp l of each query's scores
+     * @param forward q, k, v → output o, shaped like q, and the log-sum-exp l of each query's scores in fp32 (fp64 for
+     *     fp64 inputs), shaped like q without d
      * @param backward q, k, v, o, l, gradient of o → gradients of q, k and v
      */
     record FusedAttentionPasses(JavaOperator forward, JavaOperator backward) {}

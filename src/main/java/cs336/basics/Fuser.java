@@ -28,7 +28,11 @@ public interface Fuser {
     /** Returns the name of this implementation in configurations and on the command line. */
     String name();
 
-    /** Returns an executable form of a function that depends on its inputs and on constants only. */
+    /**
+     * Returns an executable form of a function, which the caller closes.
+     *
+     * @param function depends on its inputs and on constants only
+     */
     FusedFunction of(Function<Tensor[], Tensor> function);
 
     /**
@@ -47,6 +51,7 @@ public interface Fuser {
      * because the backward pass does not read their outputs. By default the layers have separate graphs.
      *
      * @param x […, in]
+     * @return a tensor […, out] for each layer, in the caller's memory scope
      */
     default Tensor[] unreadLinear(Tensor x, Linear... layers) {
         return Linear.separatelyUnread(x, layers);

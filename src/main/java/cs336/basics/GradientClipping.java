@@ -52,6 +52,7 @@ public final class GradientClipping {
      * @param parameters parameters on one device; those without a gradient are ignored
      * @return a 0-dimensional tensor in the caller's memory scope, fp32 if gradients have 16 bits; zero on the CPU if
      *     there is no gradient
+     * @throws IllegalArgumentException if a parameter is sharded
      */
     public static Tensor norm(Iterable<Tensor> parameters) {
         try (var scope = MemoryScope.open();
@@ -106,9 +107,9 @@ public final class GradientClipping {
      * include gradients on other ranks. Works in place, with a few kernels, and without a device synchronization.
      *
      * @param parameters parameters on one device; those without a gradient are ignored
-     * @param norm a 0-dimensional tensor on the same device
+     * @param norm a 0-dimensional floating-point tensor on the same device
      * @param maxNorm the largest allowed norm, above 0
-     * @throws IllegalArgumentException if {@code maxNorm} is not above 0
+     * @throws IllegalArgumentException if {@code maxNorm} is not above 0, or a parameter is sharded
      */
     public static void clip(Iterable<Tensor> parameters, Tensor norm, double maxNorm) {
         requireAboveZero(maxNorm);

@@ -26,7 +26,7 @@ public final class Linear extends NnModule {
     private NnModule adapter; // null without an adapter
 
     /**
-     * Creates a layer without bias, unlike PyTorch's default.
+     * Creates a layer without bias, unlike PyTorch's default; see {@link #Linear(int, int, boolean, Device, DType)}.
      *
      * @throws IllegalArgumentException if a width is below 1
      */
@@ -35,7 +35,7 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Creates a layer with random weights of variance 2 ÷ (in + out).
+     * Creates a layer with normal weights of variance 2 ÷ (in + out), truncated at ±3 standard deviations.
      *
      * @param bias whether the layer adds a bias, which is initialized to 0
      * @throws IllegalArgumentException if a width is below 1
@@ -47,7 +47,13 @@ public final class Linear extends NnModule {
         this.bias = bias ? parameter("bias", Initialization.zeros(out, device, dtype)) : null;
     }
 
-    /** Creates a layer whose weight another layer owns, such as an output head tied to the token embeddings. */
+    /**
+     * Creates a layer without bias whose weight another layer owns, such as an output head tied to the token
+     * embeddings. Closing either layer frees the weight.
+     *
+     * @param sharedWeight [out, in]
+     * @throws IllegalArgumentException if it is not a 2-dimensional floating-point tensor, or has an autograd graph
+     */
     public Linear(Tensor sharedWeight) {
         Tensors.requireFloating("sharedWeight", sharedWeight);
         if (sharedWeight.dim() != 2) {
@@ -59,10 +65,12 @@ public final class Linear extends NnModule {
     }
 
     /**
-     * Adds the output of another layer to that of this one, for example of a low-rank adapter (LoRA). It becomes the
-     * child {@code adapter}. Optimizers and other users of the parameters must be created afterwards.
+     * Sets an adapter: a layer whose output is added to the output of this layer, for example a low-rank adapter
+     * (LoRA). It becomes the child {@code adapter}. Optimizers and other users of the parameters must be created
+     * afterwards.
      *
-     * @param adapter […, in] → […, out]; its output is cast to the dtype of that of this layer
+     * @param adapter […, in] → […, out]; its output is cast to the dtype of this layer's output. If it has another
+     *     shape, the forward pass throws an {@link IllegalStateException}
      * @throws IllegalArgumentException if the layer already has an adapter, or the adapter contains this layer
      */
     public void adapt(NnModule adapter) {

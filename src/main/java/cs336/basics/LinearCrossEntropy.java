@@ -40,8 +40,8 @@ public final class LinearCrossEntropy extends AutogradFunction {
 
     /**
      * A kernel for the rows of logits of a {@link LinearCrossEntropy}, which computes their losses and replaces them by
-     * their gradients. Implementations are registered as services ({@link ServiceLoader}). Logits that none supports
-     * are computed by operators of PyTorch.
+     * their gradients. Implementations are registered as services ({@link ServiceLoader}). If none supports the logits,
+     * operators of PyTorch compute losses and gradients.
      */
     public interface CrossEntropyKernel {
         /** Returns whether the kernel supports these logits, [n, V]. */

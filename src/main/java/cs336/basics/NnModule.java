@@ -151,7 +151,10 @@ public abstract class NnModule implements AutoCloseable {
         return List.copyOf(parameters.values());
     }
 
-    /** Computes the output of the layer as a new tensor. */
+    /**
+     * Computes the output of the layer, which may be the input itself. {@link #forward} calls it and returns a new
+     * {@link Tensor} object for the output.
+     */
     protected abstract Tensor compute(Tensor input);
 
     /**

@@ -14,7 +14,10 @@ public interface Optimizer extends AutoCloseable {
     /** Returns the parameters by name, in the order in which they were added. */
     Map<String, Tensor> parameters();
 
-    /** Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. */
+    /**
+     * Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. The
+     * gradients are not zeroed; see {@link #zeroGrad}.
+     */
     void step();
 
     /**

@@ -28,7 +28,8 @@ public final class Sgd implements Optimizer {
     private boolean closed;
 
     /**
-     * Creates an optimizer.
+     * Creates an optimizer. It keeps references to the parameters; {@link #close} frees its state, but not the
+     * parameters.
      *
      * @param learningRate α, at least 0
      * @param momentum μ, in [0, 1)
