@@ -30,7 +30,11 @@ public final class AllocatorHistory implements AutoCloseable {
         delete = library.getFunction("_ZdlPv");
     }
 
-    /** Starts recording and discards earlier entries. The recording keeps the last 1,000,000 entries. */
+    /**
+     * Starts recording and discards earlier entries. The recording keeps the last 1,000,000 entries.
+     *
+     * @throws UnsatisfiedLinkError with the CPU build of libtorch
+     */
     public static AllocatorHistory start() {
         var history = new AllocatorHistory();
         history.record(true);
@@ -66,6 +70,7 @@ public final class AllocatorHistory implements AutoCloseable {
         }
     }
 
+    /** Stops recording, and removes the {@link #tag} of this thread. */
     @Override
     public void close() {
         tag("");

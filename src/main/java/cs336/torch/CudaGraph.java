@@ -73,7 +73,7 @@ public final class CudaGraph implements AutoCloseable {
     }
 
     /**
-     * Returns a graph that has recorded nothing yet.
+     * Returns a graph that has recorded nothing yet. Makes the device the current one of this thread.
      *
      * @throws IllegalArgumentException if the device is not a GPU
      */
@@ -131,15 +131,16 @@ public final class CudaGraph implements AutoCloseable {
 
     /**
      * Returns a number that identifies the capture in progress, or 0 if there is none. A graph and its continuations
-     * have the same number. Code that caches a tensor includes it in the key. A tensor computed during a capture has no
-     * values until the first replay, and a graph must not read a cached tensor that may be freed before the graph.
+     * have the same number. Code that caches a tensor must include this number in the cache key. A tensor computed
+     * during a capture has no values until the first replay, and a graph must not read a cached tensor that may be
+     * freed before the graph.
      */
     public static long captureInProgress() {
         CudaGraph graph = recording;
         return graph == null ? 0 : graph.pool.number;
     }
 
-    /** Returns whether the graph that is being recorded contains what this thread queues on a device at present. */
+    /** Returns whether a graph is being recorded and will contain the work that this thread now queues on a device. */
     public static boolean isRecordedOn(Device device) {
         if (recording == null || !device.isCuda()) {
             return false;
@@ -154,7 +155,8 @@ public final class CudaGraph implements AutoCloseable {
      * Adds a seed for random numbers to the graph that is being recorded. Each replay draws one random number from
      * PyTorch's generator of the device. A seed is the sum of this number and of the number of earlier seeds.
      *
-     * @return a new 0-dimensional int64 tensor, whose value differs between the seeds of a graph and between replays
+     * @return a new 0-dimensional int64 tensor in the caller's memory scope, whose value differs between the seeds of a
+     *     graph and between replays
      * @throws IllegalStateException if no graph is being recorded
      */
     public static Tensor newSeed() {

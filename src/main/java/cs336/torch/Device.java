@@ -20,6 +20,10 @@ public record Device(DeviceKind kind, int index) {
         Torch.load();
     }
 
+    /**
+     * @throws IllegalArgumentException if the index of the CPU is not 0, or the CUDA device is not available; the
+     *     message states the reason
+     */
     public Device {
         if (kind == DeviceKind.CPU && index != 0) {
             throw new IllegalArgumentException("index of the CPU must be 0, not " + index);

@@ -13,7 +13,7 @@ import java.util.Optional;
  * try (var nvtx = Nvtx.open()) { … }
  * }</pre>
  *
- * <p>The commands open such a scope in the processes that measure if an NVIDIA tool has started them, as in {@code nsys
+ * <p>A command's measuring processes open such a scope if an NVIDIA tool has started the command, as in {@code nsys
  * profile -t cuda,nvtx ./cs336 benchmark --size xl}.
  */
 public final class Nvtx implements AutoCloseable {

@@ -142,7 +142,8 @@ public final class OperatorInterceptor {
     }
 
     /**
-     * Runs an action whose operators on this thread go to the listener.
+     * Runs an action whose operators on this thread go to the listener. Exceptions of the action and of the listener
+     * reach the caller.
      *
      * @throws IllegalStateException if this thread is intercepted already, or an operator ran on a thread of the
      *     autograd engine in the meantime
@@ -176,7 +177,7 @@ public final class OperatorInterceptor {
 
     /**
      * Returns a number that identifies the interception in progress on this thread, or 0 if there is none. Code that
-     * caches a tensor includes it in the key, so that a recorded program computes the tensor itself.
+     * caches a tensor must include this number in the cache key, so that a recorded program computes the tensor itself.
      */
     public static long interceptionInProgress() {
         return isActive() ? CURRENT.get().number : 0;

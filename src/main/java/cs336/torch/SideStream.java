@@ -6,7 +6,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.bytedeco.pytorch.cuda.CUDAStream;
 import org.bytedeco.pytorch.global.torch_cuda;
 
-/** A CUDA stream of each GPU besides the default one, from libtorch's pool. All streams of a GPU share its memory. */
+/**
+ * One CUDA stream per GPU, other than the default stream, from libtorch's stream pool. All streams of a GPU share its
+ * memory.
+ */
 public final class SideStream {
     private final Map<Device, CUDAStream> streams = new ConcurrentHashMap<>();
 
@@ -29,7 +32,8 @@ public final class SideStream {
 
     /**
      * Runs work with this stream as the current one of the thread, like {@code with torch.cuda.stream(s)} in Python.
-     * The work does not wait for work that is queued on the previous current stream, nor the other way round.
+     * Unlike there, the current device of the thread does not change. The work does not wait for work that is queued on
+     * the previous current stream, nor the other way round.
      *
      * @throws IllegalArgumentException if the device is no GPU
      */

@@ -122,7 +122,7 @@ public final class Tensors {
     }
 
     /**
-     * Returns the values of an integer or boolean tensor on any device.
+     * Returns the values of an integer or boolean tensor on any device, in row-major order. Waits for the device.
      *
      * @throws IllegalArgumentException if the tensor is null, closed or undefined, or has a floating-point or complex
      *     type

@@ -1,7 +1,7 @@
 /**
- * A thin layer over the PyTorch presets. It loads the native libraries, and has devices, dtypes, memory scopes,
- * autocast and profiler ranges. It also has operators without a binding, and autograd functions with a backward pass in
- * Java.
+ * A thin layer over the JavaCPP Presets for PyTorch, here called the presets: Java bindings of libtorch's C++ API. It
+ * loads the native libraries, and has devices, dtypes, memory scopes, autocast and profiler ranges. It also has
+ * operators without a binding, and autograd functions with a backward pass in Java.
  *
  * <p>Read in this order:
  *
