@@ -157,7 +157,10 @@ public final class Benchmark {
         };
     }
 
-    /** Runs the benchmark. {@link Pass#STEP} updates the model's parameters. */
+    /**
+     * Runs the benchmark. {@link Pass#STEP} updates the model's parameters. Allows or forbids TF32 for the whole
+     * process, as the precision says, and does not restore the setting.
+     */
     public BenchmarkResult run(Pass pass) {
         var samples = new ArrayList<Samples>();
         run(pass, samples::add);
@@ -194,8 +197,8 @@ public final class Benchmark {
     }
 
     /**
-     * Returns the step that {@link #run} times, so that a caller can run it under a profiler. Allows or forbids TF32
-     * for the whole process, as the precision says. The batch is in the caller's memory scope.
+     * Returns the step that {@link #run} times, so that a caller can run it under a profiler. The caller closes it.
+     * Allows or forbids TF32 for the whole process, as the precision says. The batch is in the caller's memory scope.
      */
     public Step step(Pass pass) {
         Torch.allowTf32(precision.tf32());

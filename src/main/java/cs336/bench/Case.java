@@ -64,13 +64,13 @@ public record Case(
         return new Case(workload, name, parameters, settings, metrics);
     }
 
-    /** Returns the same case with another parameter. */
+    /** Returns the same case with a parameter added, or replaced if the case has one of this name. */
     public Case with(String parameter, Object value) {
         Objects.requireNonNull(parameter, "parameter must not be null");
         return new Case(workload, implementation, plus(parameters, parameter, value), settings, metrics);
     }
 
-    /** Returns the same case with another setting. */
+    /** Returns the same case with a setting added, or replaced if the case has one of this name. */
     public Case setting(String name, Object value) {
         return new Case(workload, implementation, parameters, plus(settings, name, value), metrics);
     }

@@ -71,7 +71,7 @@ public final class Stopwatch {
         void end(String phase);
     }
 
-    /** Times each run of a step as a whole. The step frees its own tensors. */
+    /** Times each run of a step as a whole. The step must free the tensors that it creates. */
     public Timing time(String name, Runnable step) {
         return laps(lap -> {
                     step.run();
