@@ -17,6 +17,8 @@ public record AxisRange(double min, double max, boolean log) {
     /**
      * Returns the smallest range with round ends that contains all values.
      *
+     * @param values at least one; for a logarithmic axis all above 0
+     * @param log true for a logarithmic axis
      * @param fromZero true if a linear axis must contain zero
      * @throws IllegalArgumentException if there are no values
      */

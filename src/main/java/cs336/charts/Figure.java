@@ -167,6 +167,8 @@ public final class Figure {
     /**
      * Writes {@code <name>.svg} into a folder, which is created if missing, and returns its path. A file of this name
      * is replaced when the new one is complete.
+     *
+     * @throws UncheckedIOException if the file cannot be written
      */
     public Path save(Path folder) {
         try {

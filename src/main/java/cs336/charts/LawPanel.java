@@ -13,7 +13,7 @@ import org.knowm.xchart.style.lines.SeriesLines;
 import org.knowm.xchart.style.markers.Marker;
 import org.knowm.xchart.style.markers.SeriesMarkers;
 
-/** Points, fitted curves and confidence bands over a logarithmic horizontal axis. */
+/** A chart of points, fitted curves and confidence bands over a numeric x. Coordinates are in data units. */
 public final class LawPanel extends XYChart {
     private static final float[] DASHES = {5f * ChartStyle.UNITS, 4f * ChartStyle.UNITS};
     private static final int BAND_ALPHA = 0x30;

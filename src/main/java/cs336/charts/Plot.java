@@ -25,8 +25,9 @@ import tech.tablesaw.columns.Column;
  * {@link #figure} builds the figure.
  *
  * <p>The table must have at most one row per panel, series and x, except for a scatter chart. Categories are shown in
- * the order of their first row, numbers in ascending order. Methods with a column throw an
- * {@link IllegalArgumentException} if the table lacks the column, or if it must be numeric but is not.
+ * the order of their first row, numbers in ascending order. In a bar chart, the column {@code status} of a row without
+ * a value replaces the bar; other charts omit the row. Methods with a column throw an {@link IllegalArgumentException}
+ * if the table lacks the column, or if it must be numeric but is not.
  */
 public final class Plot {
     /** The kind of chart. */
@@ -157,7 +158,10 @@ public final class Plot {
         return this;
     }
 
-    /** Sets the size of the whole figure in pixels. */
+    /**
+     * Sets the size of the whole figure in pixels, each 100 to 4000. The default is 640 × 380 for one panel; for n
+     * panels it is 240 n + 80, at most 960, × 310.
+     */
     public Plot size(int width, int height) {
         this.width = width;
         this.height = height;
