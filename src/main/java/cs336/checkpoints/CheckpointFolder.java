@@ -35,7 +35,8 @@ import org.bytedeco.pytorch.Tensor;
  * its final name, such as {@code step-000000100.safetensors}, when it is complete and on disk. Its checksum covers all
  * of its bytes.
  *
- * <p>One process at a time uses a folder: a distributed run opens it on rank 0.
+ * <p>One process at a time uses a folder: a distributed run opens it on rank 0. Only one thread at a time may call its
+ * methods.
  */
 public final class CheckpointFolder implements AutoCloseable {
     private static final Pattern NAME = Pattern.compile("step-(\\d{9,18})\\.safetensors");
@@ -160,6 +161,8 @@ public final class CheckpointFolder implements AutoCloseable {
      * @param state the optimizer's tensors by name, see {@link Optimizer#state}
      * @return the file, which exists when the next call or {@link #close} returns
      * @throws IOException if the previous checkpoint could not be written
+     * @throws IllegalStateException if writing the previous checkpoint failed for another reason than an I/O error,
+     *     such as a name that {@link Checkpoint#save} rejects
      */
     public Path save(TrainingProgress progress, Map<String, Tensor> tensors, String kind, Map<String, Tensor> state)
             throws IOException {

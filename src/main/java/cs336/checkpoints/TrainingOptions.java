@@ -72,7 +72,8 @@ public final class TrainingOptions {
     }
 
     /**
-     * Returns a schedule with linear warm-up, and cosine decay to a tenth.
+     * Returns a schedule with {@value #WARMUP_STEPS} steps of linear warm-up to this learning rate, and cosine decay to
+     * a tenth of it at step {@code steps}.
      *
      * @throws IllegalArgumentException if the learning rate is out of range; the message names {@code --lr}
      */
@@ -81,9 +82,10 @@ public final class TrainingOptions {
     }
 
     /**
-     * Returns a schedule with linear warm-up, and cosine decay to a tenth.
+     * Returns a schedule with linear warm-up to this learning rate, and cosine decay to a tenth of it.
      *
-     * @param decaySteps the step at which the decay ends, unless the warm-up takes as long
+     * @param decaySteps the step at which the decay ends; if it is not above {@code warmupSteps}, the decay ends one
+     *     step after the warm-up
      * @throws IllegalArgumentException if the learning rate is out of range; the message names {@code --lr}
      */
     public static CosineSchedule schedule(double learningRate, int warmupSteps, int decaySteps) {

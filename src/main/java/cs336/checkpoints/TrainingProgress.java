@@ -58,8 +58,8 @@ public record TrainingProgress(
     }
 
     /**
-     * Returns a line for other data and a line for other settings with which the run continues; none where this is not
-     * known.
+     * Returns lines for the user: one if the run continues on other data, and one if it continues with other settings.
+     * Data and settings that the checkpoint does not contain are not compared.
      *
      * @param file the checkpoint
      * @param nowData description of the data from now on
