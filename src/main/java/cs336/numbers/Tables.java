@@ -22,7 +22,8 @@ import tech.tablesaw.columns.Column;
  * Conversion of records to tables, and of tables to Markdown, HTML and aligned text. By default whole numbers have all
  * digits, other numbers four significant digits, both have thousands separators, and a missing cell is a dash. The
  * parameter {@code formats} maps column headers to a {@link String#format}: {@code %.1f} for columns of type double,
- * {@code %,d} for int and long. A format of another type and an unknown column are an IllegalArgumentException.
+ * {@code %,d} for int and long. A format for another type, or for a column that the table does not have, causes an
+ * {@link IllegalArgumentException}.
  */
 public final class Tables {
     private static final String MISSING = "–";
