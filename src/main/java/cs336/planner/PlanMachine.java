@@ -9,7 +9,7 @@ import java.util.List;
 public enum PlanMachine {
     /** NVIDIA H200, on which the stored measurements were made. */
     H200("h200", Accelerator.H200, Bytes.parse("139.8 GiB")),
-    /** NVIDIA H100: the chip of the H200 with less memory, whose bandwidth is 3.35 instead of 4.8 TB/s. */
+    /** NVIDIA H100: the chip of the H200 with less memory, and a memory bandwidth of 3.35 instead of 4.8 TB/s. */
     H100("h100", Accelerator.H100, Bytes.parse("79.1 GiB"));
 
     /** Memory that is not available to PyTorch's allocator: the CUDA context, loaded kernels and buffers of NCCL. */
@@ -34,7 +34,7 @@ public enum PlanMachine {
         return accelerator;
     }
 
-    /** Returns the memory that tensors may use. */
+    /** Returns the memory that tensors may use: 1 GiB less than the device has. */
     public Bytes usable() {
         return new Bytes(memory.count() - RESERVED.count());
     }

@@ -60,7 +60,7 @@ public record StepPlan(
         memory(config, batch, precision, isSharded(gpus, mode), lossRows); // reports an unknown attention
     }
 
-    /** Returns the plan of a training step in fp32 on one GPU with one sequence. */
+    /** Returns the plan of a training step in fp32 on one GPU with one sequence, all logits and buckets of 25 MB. */
     public static StepPlan of(TransformerConfig config) {
         return new StepPlan(config, 1, Precision.FP32, Pass.STEP, 1, FsdpMode.DDP, BUCKET_MB, 0);
     }
@@ -85,12 +85,12 @@ public record StepPlan(
         return new StepPlan(config, batch, precision, pass, n, division, bucketMb, lossRows);
     }
 
-    /** Returns this plan with another maximum size of buckets. */
+    /** Returns this plan with another maximum size of buckets in MB (10⁶ bytes). */
     public StepPlan withBucketMb(double megabytes) {
         return new StepPlan(config, batch, precision, pass, gpus, mode, megabytes, lossRows);
     }
 
-    /** Returns this plan with another number of tokens whose logits are in memory at a time. */
+    /** Returns this plan with another number of tokens whose logits are in memory at a time; 0 for all. */
     public StepPlan withLossRows(int rows) {
         return new StepPlan(config, batch, precision, pass, gpus, mode, bucketMb, rows);
     }
