@@ -108,7 +108,7 @@ public final class StorageOptions {
     }
 
     /**
-     * Checks that measurements can be stored. Creates the folder if it is missing.
+     * Checks that measurements can be stored. Does not create the folder.
      *
      * @throws IllegalArgumentException if --machine is not a valid folder name or --problem not a valid file name
      * @throws IOException if files cannot be created in the folder

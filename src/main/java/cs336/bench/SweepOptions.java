@@ -40,7 +40,11 @@ public final class SweepOptions {
         return run(spec, cases, c -> new Object());
     }
 
-    /** Does the same as {@link #run(CommandSpec, Function)}, with {@linkplain Sweep#sharing shared processes}. */
+    /**
+     * Does the same as {@link #run(CommandSpec, Function)}, with shared processes.
+     *
+     * @param sharing returns the key of a case; see {@link Sweep#sharing}
+     */
     public int run(CommandSpec spec, Function<MachineSurvey, List<Case>> cases, Function<Case, ?> sharing)
             throws IOException, InterruptedException {
         StorageOptions.Swept swept = sweep(cases, sweep -> sweep.sharing(sharing));
