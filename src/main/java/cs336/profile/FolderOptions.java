@@ -21,7 +21,7 @@ public final class FolderOptions {
     }
 
     /**
-     * Checks that the cases can write files. Creates the folder if it is missing.
+     * Checks that the cases can write files. Does not create the folder.
      *
      * @throws IllegalArgumentException if the name is empty
      * @throws IOException if files cannot be created in the folder
