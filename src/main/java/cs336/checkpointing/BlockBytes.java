@@ -4,9 +4,9 @@ package cs336.checkpointing;
  * The memory of one block of a model for its backward pass.
  *
  * @param kept bytes of all tensors that the block saves, including its input
- * @param keptByFeedForward bytes of those that the feed-forward layer and its normalization save
+ * @param keptByFeedForward bytes of the tensors that the feed-forward layer and its normalization save
  * @param input bytes of the input
- * @param elementwise bytes of those that {@link CheckpointPolicy#elementwise} recomputes
+ * @param elementwise bytes of the tensors that {@link CheckpointPolicy#elementwise elementwise(0)} recomputes
  * @param elementwiseOfFeedForward the bytes of {@code elementwise} that the feed-forward layer and its normalization
  *     save
  */

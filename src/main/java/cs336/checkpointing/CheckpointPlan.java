@@ -169,7 +169,7 @@ public record CheckpointPlan(List<PlanPart> parts, boolean recomputesElementwise
         return keptBlocks(parts, FeedForwardActivations.OFFLOADED).anyMatch(b -> b.index == block);
     }
 
-    /** Returns this plan for a device whose memory is that of the host: what is offloaded is kept. */
+    /** Returns this plan for the CPU, where nothing is offloaded: it keeps what this plan offloads. */
     public CheckpointPlan withoutOffloading() {
         var all = new ArrayList<PlanPart>(parts);
         all.replaceAll(part -> part instanceof KeptBlock b && b.feedForward == FeedForwardActivations.OFFLOADED

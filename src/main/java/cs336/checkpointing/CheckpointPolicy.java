@@ -69,9 +69,9 @@ public sealed interface CheckpointPolicy {
     /**
      * Returns the policy that recomputes the results of normalizations and activation functions, as
      * {@link #elementwise}. The first k blocks keep the inputs of their activation functions in host memory
-     * ({@link HostStore}). This takes no time if a block takes longer than their copies. The policy cannot be used in
-     * compiled steps, which throw an {@link IllegalStateException}. Second derivatives throw an exception in the
-     * backward pass.
+     * ({@link HostStore}). If a block takes longer than the copies, they overlap with computation completely. The
+     * policy cannot be used in compiled steps, which throw an {@link IllegalStateException}. Second derivatives throw
+     * an exception in the backward pass.
      *
      * @throws IllegalArgumentException if k is below 0
      */
@@ -85,8 +85,8 @@ public sealed interface CheckpointPolicy {
     }
 
     /**
-     * Returns the policy that keeps all activations but those of the feed-forward layers and their normalizations. Of
-     * these it keeps the inputs.
+     * Returns the policy that recomputes the feed-forward layers and their normalizations of all blocks, from the input
+     * of the normalization. It keeps all other activations.
      */
     static CheckpointPolicy allButFeedForward() {
         return new AllButFeedForward();

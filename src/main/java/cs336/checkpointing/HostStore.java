@@ -41,7 +41,7 @@ public final class HostStore extends ActivationStore {
     private List<OffloadedInputs> currentBlock = new ArrayList<>();
     private final Set<OffloadedInputs> prefetched = new HashSet<>(); // and not taken yet
 
-    /** Creates a store, to which no function belongs yet. */
+    /** Creates an empty store. */
     public HostStore() {}
 
     /**
@@ -64,8 +64,8 @@ public final class HostStore extends ActivationStore {
     }
 
     /**
-     * Ends a block of the forward pass. The backward pass reaches the returned tensor before this block. It then starts
-     * to copy the inputs of the previous block back to the GPU.
+     * Ends a block of the forward pass. The returned tensor is the input of the next block. When the backward pass
+     * reaches it, the inputs of the previous block begin to be copied back to the GPU.
      *
      * @param output the output of the block; any tensor
      * @return the same tensor, or a view of it in the caller's memory scope
