@@ -30,13 +30,13 @@ import tech.tablesaw.api.Table;
 /**
  * The predicted time of a {@link StepPlan} on H200 or H100 GPUs. Times of kernels are fitted to stored profiles of one
  * H200 ({@link MeasuredCosts}). On an H100, memory-bound kernels and the optimizer take longer by the ratio of the
- * memory bandwidths; GEMMs and attention are assumed to take as long as on an H200. Exposed communication is that of a
- * {@link SimulatedStep}, whose links and overheads are those that {@link ScaleOutStudy} fits to all-reduces and to the
- * data-parallel steps of the xl model on two GPUs.
+ * memory bandwidths; GEMMs and attention are assumed to take as long as on an H200. A {@link SimulatedStep} predicts
+ * exposed communication. {@link ScaleOutStudy} fits its links and overheads to all-reduces and to the data-parallel
+ * steps of the xl model on two GPUs.
  *
  * <p>The kernels of a step and their launch overlap, so the step takes as long as the longer of both. Launch overhead
- * is the time by which the launches take longer than the kernels. It is predicted for eager execution (one kernel per
- * operator), with plain RMSNorm and plain attention, and so is an upper bound for other models.
+ * is the launch time in excess of the kernel time. It is predicted for eager execution (one kernel per operator), with
+ * plain RMSNorm and plain attention, and so is an upper bound for other models.
  *
  * @param plan the planned step
  * @param parts the parts of the time, whose sum is the time of the step
