@@ -170,8 +170,8 @@ public final class MeasurementQuery {
     }
 
     /**
-     * Returns a query of the same measurements with the names defined so far, whose further names this query does not
-     * have. Rows used through it count as used by this query.
+     * Returns a query of the same measurements with the names defined so far. Names that are defined in it later do not
+     * exist in this query. Rows used through it count as used by this query.
      */
     public MeasurementQuery withOwnNames() {
         return new MeasurementQuery(this, new LinkedHashMap<>(selections), new LinkedHashMap<>(quantities));
@@ -179,7 +179,8 @@ public final class MeasurementQuery {
 
     /**
      * Returns the devices and commits of the rows used so far, one line for each device, as in {@code NVIDIA H200,
-     * commits 27d29cbb74, 808309b815}. Rows of a file of single steps have those of the file with the statistics.
+     * commits 27d29cbb74, 808309b815}. For rows of a file of single steps, they are read from the file with the
+     * statistics.
      */
     public String origin() {
         var commits = new LinkedHashMap<String, Set<String>>();
