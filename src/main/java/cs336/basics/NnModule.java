@@ -191,7 +191,8 @@ public abstract class NnModule implements AutoCloseable {
      * Runs the constructor of a module, and passes each parameter to a listener as soon as it exists. If the listener
      * keeps only a shard of each parameter, the whole model is never in memory.
      *
-     * @param listener receives the layer that owns the parameter, whose constructor has not ended, and the parameter
+     * @param listener receives the layer that owns the parameter, and the parameter; the constructor of the layer has
+     *     not ended yet
      */
     public static <M extends NnModule> M construct(Supplier<M> constructor, BiConsumer<NnModule, Tensor> listener) {
         Objects.requireNonNull(listener, "listener must not be null");

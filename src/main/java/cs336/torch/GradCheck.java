@@ -55,7 +55,7 @@ public final class GradCheck {
     /**
      * Checks first derivatives.
      *
-     * @param inputs the inputs, which are not modified; derivatives are checked with respect to those of fp64
+     * @param inputs the inputs, which are not modified; derivatives are checked with respect to the fp64 inputs
      * @return the largest error
      * @throws AssertionError if it exceeds {@link #TOLERANCE}; the message names output, input and element
      * @throws IllegalArgumentException if no input is fp64, or an input or output has a floating-point type of lower

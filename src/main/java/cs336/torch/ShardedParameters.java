@@ -6,9 +6,10 @@ import java.util.WeakHashMap;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The parameters of modules whose values and gradients a container holds, as fully sharded data parallelism does.
- * Optimizers, checkpoints, gradient clipping and methods of their module reject them, because they are empty between
- * passes. This includes parameters that the container replicates: it holds their gradients.
+ * The registry of sharded parameters. A container, such as fully sharded data parallelism, holds their values and
+ * gradients in place of the module. Optimizers, checkpoints, gradient clipping and methods of their module reject them,
+ * because they are empty between passes. This includes parameters that the container replicates: it holds their
+ * gradients.
  */
 public final class ShardedParameters {
     private static final Set<Tensor> DECLARED =

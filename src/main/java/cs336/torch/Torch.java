@@ -136,8 +136,8 @@ public final class Torch {
     }
 
     /**
-     * Allows or forbids TF32 for fp32 tensors in cuBLAS, in cuDNN and in FlashAttention. PyTorch's default forbids it
-     * in matrix multiplications, whose results then have the full 24-bit significand of fp32.
+     * Allows or forbids TF32 for fp32 tensors in cuBLAS, in cuDNN and in the kernels of this project. PyTorch's default
+     * forbids it in matrix multiplications, whose results then have the full 24-bit significand of fp32.
      */
     public static void allowTf32(boolean allow) {
         torch.globalContext().setAllowTF32CuBLAS(allow);
