@@ -222,7 +222,10 @@ public final class Benchmark {
                     .next();
         }
 
-        /** Runs the pass once, without synchronization. */
+        /**
+         * Runs the pass once, without synchronization, except that an optimizer step in fp16 waits for the overflow
+         * check.
+         */
         public void run() {
             runInLaps(phase -> {});
         }

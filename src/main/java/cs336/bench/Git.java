@@ -18,7 +18,7 @@ public final class Git {
 
     /**
      * Runs git in a folder and returns its output without leading and trailing white space; null if git or the
-     * repository is missing, or the command fails.
+     * repository is missing, or the command fails or takes longer than 10 s.
      */
     public static String output(Path folder, String... arguments) {
         Objects.requireNonNull(arguments, "arguments must not be null");

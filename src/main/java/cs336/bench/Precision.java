@@ -41,8 +41,8 @@ public enum Precision {
     }
 
     /**
-     * Returns the loss scaler. It has PyTorch's defaults for fp16, because small gradients underflow in fp16, and is
-     * disabled for the other formats.
+     * Returns a new loss scaler, which the caller closes. It has PyTorch's defaults for fp16, because small gradients
+     * underflow in fp16, and is disabled for the other formats.
      */
     public GradScaler scaler(Device device) {
         return this == FP16 ? new GradScaler(device) : GradScaler.disabled();
