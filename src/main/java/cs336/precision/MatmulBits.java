@@ -24,7 +24,10 @@ public final class MatmulBits {
 
     private MatmulBits() {}
 
-    /** Returns the significant bits of a matrix multiplication of fp32 matrices in this precision on this device. */
+    /**
+     * Returns the significant bits of a matrix multiplication of fp32 matrices in this precision on this device, at
+     * most 24. During the call TF32 is allowed or forbidden for the whole process.
+     */
     public static int of(Precision precision, Device device) {
         boolean allowed = Torch.allowsTf32();
         Torch.allowTf32(precision.tf32());
