@@ -47,7 +47,8 @@ import tech.tablesaw.selection.BitmapBackedSelection;
  * <p>A reference must match exactly one row, and this row must have a number. Otherwise an
  * {@link IllegalArgumentException} says what is missing or ambiguous, or that the case ran out of memory. Numbers are
  * converted only if the format after the colon has a unit. For cases that were measured in several rounds,
- * {@code round=median} selects the round with the middle median (the larger of two).
+ * {@code round=median} selects the round with the middle median (the larger of two). A query reads each file once and
+ * does not see rows that are stored later.
  */
 public final class MeasurementQuery {
     private static final int MOST_EXAMPLES = 6; // of differing values in a message
