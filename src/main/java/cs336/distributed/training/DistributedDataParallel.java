@@ -73,7 +73,7 @@ import org.bytedeco.pytorch.global.torch;
  * {@link #finishGradientSynchronization} and zero their gradients. The next step then works as usual.
  *
  * <p><b>Uneven batches.</b> The mean over ranks of per-rank means equals the mean over all examples only if all ranks
- * have equally many. Otherwise each rank multiplies its loss by {@link #weight}.
+ * have the same number of examples. Otherwise each rank multiplies its loss by {@link #weight}.
  */
 public final class DistributedDataParallel implements AutoCloseable {
     private static final long NO_VERSION = -1;
@@ -198,7 +198,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      * pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
-     *     parameter did not exist or did not require its gradient during construction
+     *     parameter was added or unfrozen after construction
      */
     public void finishGradientSynchronization() {
         requireSynchronizing("finishGradientSynchronization()");
@@ -245,6 +245,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      *
      * @param ready parameters, each once in a step; those that this container does not average are ignored
      * @throws IllegalStateException inside {@link #noSync}, after {@link #close}, or if a parameter was reported before
+     *     in this step
      */
     public void gradientsReady(List<Tensor> ready) {
         requireSynchronizing("gradientsReady()");
@@ -325,7 +326,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
-    /** Copies the buffers of rank 0 to all ranks, which all call it; not while gradients are being averaged. */
+    /** Copies the buffers of rank 0 to all ranks. All ranks call it, but not while gradients are being averaged. */
     public void broadcastBuffers() {
         requireOpen("broadcastBuffers()");
         ModuleTensors.broadcast(group, module.namedBuffers());

@@ -52,22 +52,23 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>Shards.</b> The parameters of every {@link Linear} and {@link Embedding}, and of the modules that
  * {@link FsdpSettings} names, are sharded by rows (dimension 0). The others are replicated. {@link #namedParameters}
- * returns this rank's shards, which the optimizer updates. They keep the dtype of the model (the master dtype). They
- * are cast to the compute dtype before they are gathered. A gradient has the shape and dtype of its shard.
+ * returns this rank's shards and the replicated parameters, which the optimizer updates. They keep the dtype of the
+ * model (the master dtype). They are cast to the compute dtype before they are gathered. A gradient has the shape and
+ * dtype of its shard.
  *
- * <p><b>The module's own tensors.</b> While its unit is in use, a parameter of the module refers to the gathered
- * tensor, otherwise it has no rows. The gathered tensor is one object whose memory is freed and allocated again
- * ({@code TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as the
- * transposed weight of a matrix multiplication. These views see the values that are gathered again. Optimizers,
- * checkpoints and clipping use the tensors and methods of this class instead, and reject those of the module. An
- * optimizer that was created from the module before this container updates nothing.
+ * <p><b>The module's own tensors.</b> While its unit is in use, a sharded parameter of the module refers to the
+ * gathered tensor. Otherwise it has no rows. The gathered tensor is one object whose memory is freed and allocated
+ * again ({@code TensorStorage}), as in PyTorch. A forward pass saves views of it for the backward pass, such as the
+ * transposed weight of a matrix multiplication. These views see the values that are gathered again. So optimizers need
+ * the tensors of {@link #namedParameters}, and checkpoints and clipping the methods of this class. They reject the
+ * tensors of the module. An optimizer that was created from the module before this container updates nothing.
  *
  * <p><b>Units.</b> A unit is gathered before the forward pass of one of its modules and freed after it. When the
- * backward pass reaches the output of the module, the unit is gathered again. Its backward pass has ended when that of
- * the next unit begins, or in {@link #finishGradientSynchronization}. Then its weights are freed and its gradients are
- * reduce-scattered while the next unit computes. A unit must use its parameters only to compute its output. A backward
- * pass with {@link cs336.torch.Backward#createGraph} through a unit fails, because the graph of its gradients would
- * need weights that are freed after the pass.
+ * backward pass reaches the output of the module, the unit is gathered again. Its backward pass counts as ended when
+ * that of the next unit begins, or in {@link #finishGradientSynchronization}. Then its weights are freed and its
+ * gradients are reduce-scattered while the next unit computes. A unit must use its parameters only to compute its
+ * output. A backward pass with {@link cs336.torch.Backward#createGraph} through a unit fails, because the graph of its
+ * gradients would need weights that are freed after the pass.
  *
  * <p><b>Prefetch.</b> The order of units is recorded, so from the second step on the next units are gathered while one
  * computes, up to {@link FsdpSettings#maxGatheredUnits}. A wrong prediction costs time only. All ranks must use the
@@ -76,12 +77,12 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p><b>Recomputation.</b> A forward pass during the backward pass, as with activation checkpointing, gathers its unit
  * like any other. If the backward pass of the same unit follows, it stays gathered. If several units are recomputed
- * together, their gradients may arrive after the backward pass of the last one; they are reduced then.
+ * together, their gradients may arrive after the backward pass of the last one, and are reduced then.
  *
  * <p><b>Initialization.</b> All ranks copy the parameters and buffers of rank 0, frozen ones included.
  * {@link #construct} shards the parameter of each {@link Linear} and {@link Embedding} as soon as it exists, so that
- * these are never all in the memory of one rank. The constructor of this class shards a module that exists. Tied
- * weights are one parameter. A parameter that is frozen during construction must stay frozen.
+ * these are never all in the memory of one rank. The constructor of this class shards an existing module. Tied weights
+ * are one parameter. A parameter that is frozen during construction must stay frozen.
  *
  * <p><b>Gradient accumulation.</b> Several backward passes may precede {@link #finishGradientSynchronization}; each
  * reduces its gradients. {@link #noSync} postpones the reduction, but keeps whole gradients in memory.
@@ -144,9 +145,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * exists, so that these are never all in memory. All other parameters are whole during the construction; afterwards
      * those of the modules that {@link FsdpSettings} names are sharded. All ranks call it with the same constructor.
      *
-     * @param constructor creates the module on the group's device; it may freeze parameters afterwards
-     * @throws IllegalArgumentException as the constructor of this class; but layers of different shapes end the
-     *     construction with the failure of a collective, which names the ranks
+     * @param constructor creates the module on the group's device; it may freeze parameters afterwards. The caller
+     *     closes {@link #module}
+     * @throws IllegalArgumentException as the constructor of this class, except for layers whose shapes differ between
+     *     ranks
+     * @throws cs336.distributed.collectives.CollectiveFailure if shapes of layers differ between ranks
      */
     public static FullyShardedDataParallel construct(
             Supplier<? extends NnModule> constructor, ProcessGroup group, FsdpSettings settings) {
@@ -205,8 +208,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Runs the forward pass of the module, whose class defines the shapes of input and output. A floating-point input
-     * is cast to the compute dtype.
+     * Runs the forward pass of the module, whose class defines the shapes of input and output. All ranks call it,
+     * because it gathers parameters. A floating-point input is cast to the compute dtype.
+     *
+     * @throws IllegalStateException after {@link #close}, if an optimizer changed parameters between a backward pass
+     *     and {@link #finishGradientSynchronization}, or while a compiler records the call
      */
     public Tensor forward(Tensor input) {
         requireOpen("forward()");
@@ -225,8 +231,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Returns this rank's shards by parameter name, in the order of the module. A shard has no row if the parameter has
-     * too few for all ranks.
+     * Returns the tensors that this rank's optimizer updates, by parameter name in the order of the module: the rank's
+     * shard of each sharded parameter, and each replicated parameter. A shard has no rows if the parameter has too few
+     * for all ranks. {@link #close} closes the tensors.
      */
     public Map<String, Tensor> namedParameters() {
         var masters = new LinkedHashMap<String, Tensor>();
@@ -234,7 +241,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return Collections.unmodifiableMap(masters);
     }
 
-    /** Returns this rank's shards. */
+    /** Returns the tensors of {@link #namedParameters}. */
     public List<Tensor> parameters() {
         return List.copyOf(namedParameters().values());
     }
@@ -291,8 +298,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     }
 
     /**
-     * Copies the rows of this rank from whole parameters, and the persistent buffers, converted to the device and dtype
-     * of each.
+     * Copies this rank's rows of whole parameters, and the persistent buffers. Values are converted to the device and
+     * dtype of the tensor that they replace. There is no communication, so all ranks call it with the same values.
      *
      * @param whole a tensor for each name of the module's {@linkplain NnModule#stateDict state dict}
      * @throws IllegalArgumentException if a tensor is missing, a name is unknown, or a shape differs; then nothing
@@ -322,7 +329,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return new FsdpState(mesh, parameters, ModuleTensors.persistentBuffers(module));
     }
 
-    /** Copies the buffers of rank 0 to all ranks, which all call it; not during a training step. */
+    /** Copies the buffers of rank 0 to all ranks. All ranks call it, between training steps. */
     public void broadcastBuffers() {
         requireOpen("broadcastBuffers()");
         ModuleTensors.broadcast(group, module.namedBuffers());
@@ -386,7 +393,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * {@link #finishGradientSynchronization}.
      *
      * @return equal on all ranks; a 0-dimensional tensor in the caller's memory scope
-     * @throws IllegalStateException if gradients await that method, or after {@link #close}
+     * @throws IllegalStateException if gradients are not reduced yet, or after {@link #close}
      */
     public Tensor gradientNorm() {
         requireOpen("gradientNorm()");
@@ -435,12 +442,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return units.size();
     }
 
-    /** Returns the largest number of units whose gathered parameters were in memory at once. */
+    /** Returns the largest number of units whose gathered parameters were in this rank's memory at once. */
     public int peakGatheredUnits() {
         return peakUnits;
     }
 
-    /** Returns the largest number of bytes of gathered parameters that were in memory at once, with padding. */
+    /** Returns the largest number of bytes of gathered parameters, with padding, that this rank held at once. */
     public long peakGatheredBytes() {
         return peakBytes;
     }
@@ -635,7 +642,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * after the last backward pass of a step, before the optimizer.
      *
      * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
-     *     parameter did not exist or did not require its gradient during construction
+     *     parameter was added or unfrozen after construction
      */
     public void finishGradientSynchronization() {
         requireOpen("finishGradientSynchronization()");

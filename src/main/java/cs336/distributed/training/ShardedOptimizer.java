@@ -60,6 +60,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * A parameter group with its own settings.
      *
      * @param parameters the parameters by name
+     * @param options the settings of the group, which the factory receives
      */
     public record ParameterGroup<O>(Map<String, Tensor> parameters, O options) {}
 
@@ -207,7 +208,8 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * Overlaps the exchange of updated parameters with the next forward pass of a model: each layer waits for its own
      * parameters only. Without this {@link #step} waits for all parameters. Code that reads parameters between
      * {@link #step} and the end of that forward pass must call {@link #awaitParameters} first. With
-     * {@link Sharding#broadcast} there is no overlap, since the first layer waits for all parameters.
+     * {@link Sharding#broadcast} there is no overlap, since the first layer waits for all parameters. A layer can wait
+     * for one optimizer only: a call for another optimizer of the same model replaces this one.
      */
     public void overlapWith(NnModule model) {
         this.model = model;

@@ -4,7 +4,9 @@ import cs336.bench.ArgumentCheck;
 import cs336.checkpointing.CheckpointPolicy;
 import picocli.CommandLine.Option;
 
-/** The options that determine how much memory a step on several GPUs needs, in addition to its model and mode. */
+/**
+ * The command-line options that, together with the model and the mode, determine the memory of a step on several GPUs.
+ */
 public final class StepMemoryOptions {
     @Option(
             names = "--bucket-size-mb",

@@ -16,7 +16,7 @@ public sealed interface Strategy extends Serializable {
         return new Naive();
     }
 
-    /** Returns the strategy that all-reduces one buffer with all gradients after the backward pass. */
+    /** Returns the strategy that all-reduces one buffer per dtype with all gradients after the backward pass. */
     static Strategy flat() {
         return new Flat();
     }
@@ -33,7 +33,7 @@ public sealed interface Strategy extends Serializable {
      * during the backward pass.
      *
      * @param megabytes maximum size of a bucket in MB (10⁶ bytes); a larger gradient gets its own bucket
-     * @throws IllegalArgumentException if {@link #requireBucketSize} refuses it
+     * @throws IllegalArgumentException if {@link #requireBucketSize} rejects it
      */
     static Strategy bucketed(double megabytes) {
         return new Bucketed(megabytes);
@@ -43,7 +43,7 @@ public sealed interface Strategy extends Serializable {
      * Parses {@code naive}, {@code flat}, {@code overlapped} or {@code bucketed}.
      *
      * @param megabytes maximum size of a bucket in MB (10⁶ bytes), for {@code bucketed}
-     * @throws IllegalArgumentException if the mode is unknown, or {@link #requireBucketSize} refuses the size of
+     * @throws IllegalArgumentException if the mode is unknown, or {@link #requireBucketSize} rejects the size of
      *     {@code bucketed}
      */
     static Strategy parse(String mode, double megabytes) {
