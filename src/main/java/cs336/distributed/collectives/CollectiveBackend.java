@@ -7,8 +7,8 @@ import java.util.Locale;
 /** The library that implements the collectives. */
 public enum CollectiveBackend {
     /**
-     * Gloo: communicates over TCP. Supports tensors on the CPU and, through a copy on the CPU, on a GPU; any number of
-     * ranks.
+     * Gloo: communicates over TCP. Supports tensors on the CPU and, through a copy on the CPU, on a GPU. Several ranks
+     * may share a GPU.
      */
     GLOO,
     /** NCCL: communicates between GPUs. Needs one GPU per rank. */

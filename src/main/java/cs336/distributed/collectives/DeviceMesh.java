@@ -7,8 +7,8 @@ package cs336.distributed.collectives;
  *
  * @param all the group of all ranks of the mesh
  * @param shards the shard group of this rank, among which one copy of the state is divided
- * @param replicas the replica group of this rank, whose ranks have equal shards; null if there is one replica, whose
- *     shard group consists of all ranks
+ * @param replicas the replica group of this rank, whose ranks have equal shards; null if there is only one replica;
+ *     {@code shards} is then {@code all}
  * @see ProcessGroup#mesh
  */
 public record DeviceMesh(ProcessGroup all, ProcessGroup shards, ProcessGroup replicas) {

@@ -42,10 +42,10 @@ import org.bytedeco.pytorch.global.torch;
  * have called it; see {@link CollectiveLog}.
  *
  * <p>Every collective throws an {@link IllegalArgumentException} if its tensors are invalid, before anything is sent,
- * and a {@link CollectiveFailure} if it fails. With Gloo a timeout is such a failure, too. With NCCL a started
- * collective that exceeds the timeout throws nothing: c10d's watchdog aborts the process (SIGABRT). Ranks that call
- * different collectives usually get an exception that names the ranks and the calls, at the latest after the timeout:
- * see {@link CollectiveLog}.
+ * an {@link IllegalStateException} after {@link #close} or {@link #abandon}, and a {@link CollectiveFailure} if it
+ * fails. With Gloo a timeout is also a failure. With NCCL a started collective that exceeds the timeout throws nothing:
+ * c10d's watchdog aborts the process (SIGABRT). Ranks that call different collectives usually get an exception that
+ * names the ranks and the calls, at the latest after the timeout: see {@link CollectiveLog}.
  *
  * <p>{@link #split} and {@link #mesh} create subgroups. The ranks of a subgroup are numbered from 0; messages and
  * failures name them by their numbers among all ranks. A failure of a subgroup is also a failure of the whole group,
@@ -55,7 +55,7 @@ import org.bytedeco.pytorch.global.torch;
  * @see #join(World, CollectiveBackend, Duration)
  */
 public final class ProcessGroup implements AutoCloseable {
-    /** The first words that describe what a rank does while it waits in a collective; see {@link #watch}. */
+    /** The beginning of the location of a rank that waits in a collective; see {@link #watch}. */
     public static final String BLOCKED = "is blocked in ";
 
     /** The maximum total size of gathered values in bytes; a Java array holds less than 2³¹. */
@@ -182,7 +182,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Divides the ranks into subgroups, like {@code MPI_Comm_split}. All ranks of this group call it.
+     * Divides the ranks into subgroups, like {@code MPI_Comm_split}. All ranks of this group call it. Closing this
+     * group closes the subgroup.
      *
      * @param color the ranks with the same color form a subgroup, in the order of this group
      * @return this rank's subgroup, with the backend, the device and the timeout of this group
@@ -215,6 +216,7 @@ public final class ProcessGroup implements AutoCloseable {
      *
      * @param replicas a divisor of the number of ranks, equal on all of them
      * @throws IllegalArgumentException if it is not a divisor; on every rank, if ranks differ in it and none has 1
+     * @throws CollectiveFailure on the other ranks, at the latest after the timeout, if only some ranks have 1
      */
     public DeviceMesh mesh(int replicas) {
         if (replicas < 1 || size % replicas != 0) {
@@ -649,7 +651,7 @@ public final class ProcessGroup implements AutoCloseable {
         return failure != null || parent != null && parent.hasFailed();
     }
 
-    /** Returns the first failure of a collective of this group or of a subgroup, or null. */
+    /** Returns the first failure of a collective of this group or of a subgroup; null if none has failed. */
     public CollectiveFailure failure() {
         return failure;
     }
@@ -670,7 +672,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Returns what this rank is blocked in, or null: a collective of this group or of a subgroup, or the end of one.
+     * Returns the collective of this group or of a subgroup in which this rank is blocked, as text; {@code the end of
+     * the group} in {@link #close}; null if it is not blocked.
      */
     public String waitingIn() {
         StartedCollective current = waiting;
@@ -702,7 +705,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Starts heartbeats and failure reports between ranks that no common launcher watches. All ranks must call it.
+     * Starts heartbeats and failure reports between ranks that no common launcher watches. All ranks must call it,
+     * once. {@link #close} closes the watch.
      *
      * @param location describes what this rank does; called on another thread
      * @throws IllegalStateException if this is a subgroup
@@ -758,8 +762,8 @@ public final class ProcessGroup implements AutoCloseable {
     }
 
     /**
-     * Blocks until all ranks leave the group, then frees it and its subgroups. After a failed collective it leaves at
-     * once.
+     * Blocks until all ranks leave the group, then frees it and its subgroups. All ranks call it. After a failed
+     * collective this rank leaves at once, like {@link #abandon}.
      *
      * @throws CollectiveFailure if ranks have called different collectives, or a rank does not leave within the timeout
      */

@@ -34,8 +34,8 @@ import org.bytedeco.pytorch.TCPStore;
 import org.bytedeco.pytorch.TCPStoreOptions;
 
 /**
- * The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. That of
- * a subgroup uses the same store with prefixed keys.
+ * The rendezvous of ranks: a c10d store of keys and values, hosted by rank 0 over TCP or kept in a shared file. The
+ * rendezvous of a subgroup uses the same store with prefixed keys.
  */
 public final class Rendezvous implements AutoCloseable {
     /** Additional time for a query beyond its limit, on a busy machine. */

@@ -60,7 +60,7 @@ public record Traffic(Map<String, Volume> byOperation) {
         }
     }
 
-    /** Returns the volume added since an earlier count. */
+    /** Returns the volume of the calls since an earlier {@link ProcessGroup#traffic}. */
     public Traffic since(Traffic earlier) {
         var differences = new TreeMap<String, Volume>();
         byOperation.forEach((operation, volume) -> {

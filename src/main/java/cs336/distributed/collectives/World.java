@@ -31,6 +31,7 @@ public record World(int rank, int size, int localRank, int localSize, int nodes,
 
     private static final String TASKS_PER_NODE = "SLURM_STEP_TASKS_PER_NODE";
 
+    /** @throws IllegalArgumentException if a number is out of range, or {@code masterAddress} is blank */
     public World {
         require("world size", size, 1, Integer.MAX_VALUE);
         require("rank", rank, 0, size - 1);
