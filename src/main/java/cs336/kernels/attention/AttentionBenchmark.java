@@ -40,13 +40,14 @@ public final class AttentionBenchmark {
      * Returns a benchmark of 5 warm-up and 100 timed passes in fp32 without a mask, with a batch of 8, 256 tokens and d
      * 64.
      *
+     * @param attention name of the implementation, such as {@code plain} or {@code flash}
      * @throws IllegalArgumentException if the implementation is unknown
      */
     public static AttentionBenchmark of(String attention) {
         return new AttentionBenchmark(Attention.named(attention));
     }
 
-    /** Sets the device; the default is the best one. */
+    /** Sets the device; {@link Device#best} by default. */
     public AttentionBenchmark device(Device where) {
         device = where;
         return this;
@@ -97,7 +98,8 @@ public final class AttentionBenchmark {
     /**
      * Runs the benchmark.
      *
-     * @throws IllegalArgumentException if the inputs are too large
+     * @throws IllegalArgumentException if the inputs are too large, or the implementation does not support the device,
+     *     the dtype or d
      */
     public BenchmarkResult run() {
         var options = new AttentionCase(attention.name(), batch, null, d, context, dtype.shortName(), causal);

@@ -6,8 +6,8 @@ import java.util.function.Function;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * The named implementations of {@link FlashAttention}: {@code flash} selects the fastest variant for its inputs, the
- * others always use one variant, for comparisons.
+ * The named implementations of {@link FlashAttention}: {@code flash} and {@code flash-deterministic} select a variant
+ * for their inputs. The others always use one variant, for comparisons.
  */
 public final class FlashAttentions {
     private FlashAttentions() {}

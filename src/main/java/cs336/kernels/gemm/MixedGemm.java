@@ -92,7 +92,8 @@ public record MixedGemm() implements JavaOperator {
     }
 
     /**
-     * Returns whether the kernel supports a weight: fp32, and a multiple of 8 contiguous rows, aligned to 16 bytes.
+     * Returns whether the kernel supports a weight: fp32, contiguous rows that are aligned to 16 bytes, and a number of
+     * rows that is a multiple of 8.
      *
      * @param shape rows and columns
      * @param strides in elements, like the offset; see {@link Fp32Gemm#supports}

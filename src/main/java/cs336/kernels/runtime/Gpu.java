@@ -32,7 +32,8 @@ public record Gpu(
     public static final int HOPPER_SHARED_BYTES = 227 * 1024;
 
     /**
-     * Bytes of input above which kernels assume that the L2 cache holds only a part of it; that of an H200 has 60 MB.
+     * Bytes of input above which kernels assume that the L2 cache holds only a fraction of it. The L2 cache of an H200
+     * has 60 MB.
      */
     public static final long STREAM_BYTES = 128L << 20;
 

@@ -116,7 +116,8 @@ public final class KernelCell {
      * Runs the kernels on a GPU. Without a GPU, or if its memory is too small, returns the stored execution. If the
      * environment variable {@value #STORE} is set, the result of the GPU is stored.
      *
-     * @param kernels launches the kernels and returns the outputs
+     * @param kernels launches the kernels on the inputs and returns the outputs, in the caller's memory scope
+     * @throws IOException if the stored executions cannot be read or written
      * @throws IllegalStateException on a GPU, if the cell has no reference or neither bytes nor FLOPs, if the number of
      *     outputs is wrong, or if an output differs from the reference by more than 1e-4 (fp32 inputs) or 2e-2 (other
      *     inputs) of the reference's largest absolute value

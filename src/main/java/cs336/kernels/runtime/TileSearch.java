@@ -27,7 +27,10 @@ public final class TileSearch {
         enabled = isEnabled;
     }
 
-    /** Returns whether the first launch of a kernel searches now; a launch that a CUDA graph records cannot. */
+    /**
+     * Returns whether the search is enabled and no CUDA graph is being captured, because a captured launch cannot be
+     * timed.
+     */
     public static boolean isEnabled() {
         return enabled && CudaGraph.captureInProgress() == 0;
     }
