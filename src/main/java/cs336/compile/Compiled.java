@@ -51,8 +51,9 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>{@link CompiledStep} compiles whole training steps. Kernels of the package {@code cs336.kernels.gemm} compute some
  * matrix multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
- * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel. All methods must be
- * called on the same thread.
+ * {@link cs336.kernels.runtime.TileSearch} searches for the fastest tile of each generated kernel.
+ * {@link #keepAttention}, {@link #asGraph} and {@link #orPlain} return new objects with separate recordings; close each
+ * one that was called. All methods must be called on the same thread.
  */
 public final class Compiled implements AutoCloseable {
     /**

@@ -233,7 +233,7 @@ public final class CompiledStep implements AutoCloseable {
     /**
      * Records the collectives that average gradients in the same CUDA graph as the passes. Needs NCCL, and a gradient
      * of every trainable parameter. A replayed collective has no timeout; see {@link ProcessGroup#recordInGraph}.
-     * Default: the host starts collectives between graphs.
+     * Default: the host starts collectives between the graphs or after the passes.
      *
      * @throws IllegalStateException if the step has no {@link DistributedDataParallel}, or its group does not use NCCL
      */
@@ -527,7 +527,7 @@ public final class CompiledStep implements AutoCloseable {
      * Checks the state of the loss scaling after a checkpoint was loaded.
      *
      * @param file the checkpoint, for error messages
-     * @throws IllegalArgumentException if {@link GradScaler#requireValid} refuses it
+     * @throws IllegalArgumentException if {@link GradScaler#requireValid} rejects it
      */
     public void requireValidScale(Path file) {
         try {

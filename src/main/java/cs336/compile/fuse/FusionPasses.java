@@ -18,7 +18,7 @@ public final class FusionPasses {
         return Simplification.of(recorded);
     }
 
-    /** Returns a program without plain attention where a kernel that stores no scores supports it. */
+    /** Returns the program with plain attention replaced by FlashAttention where a kernel of the device supports it. */
     public static Program fuseAttention(Program recorded, Device device) {
         return AttentionFusion.of(recorded, device);
     }

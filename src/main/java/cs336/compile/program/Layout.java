@@ -159,11 +159,11 @@ public record Layout(DType dtype, long[] shape, long[] strides, long offset, boo
     }
 
     /**
-     * Returns the layout that reads from the original of a copy the elements that this layout reads from the copy. An
-     * operation that reads the original does not need the copy.
+     * Returns a layout of a tensor that was copied: it has the elements that this layout reads from the copy. An
+     * operation can then read the original tensor instead of the copy.
      *
      * @param copy the layout of the copy
-     * @param source the layout of the original that was copied, in the copy's shape
+     * @param source the layout of the original tensor, in the copy's shape
      * @return null if no strides describe these elements of the original, for example because a dimension of this
      *     layout merges several dimensions of the copy
      */

@@ -20,8 +20,9 @@ import org.bytedeco.pytorch.Tensor;
  * received or that earlier operations created.
  *
  * @param inputs the values that each call provides, in the order of the function's inputs
- * @param constants the tensors besides the inputs that the program reads or writes, such as parameters; the program
- *     owns these tensor objects, but not their storage
+ * @param constants the tensors besides the inputs that the program reads or writes, such as parameters; they share
+ *     storage with the tensors of the function, and the owner of the program closes them. A program derived from this
+ *     one has the same tensor objects
  * @param operations the operations in the order of execution
  * @param outputs the results of the function; null for one that does not exist
  * @param size an upper bound of the ids of all values, exclusive

@@ -72,7 +72,7 @@ public final class ProgramValue {
         return layout.shape();
     }
 
-    /** Returns whether the value is on a device of this kind, if that is the program's. */
+    /** Returns whether the value is on the device of a program that runs on this kind of device. */
     public boolean isOn(DeviceKind ofProgram) {
         return device == null || device == ofProgram;
     }
