@@ -95,7 +95,7 @@ public final class Evaluator implements AutoCloseable {
         }
     }
 
-    /** Runs a cell that has no id, so that methods of earlier runs stay. */
+    /** Runs a cell that has no id, like {@link #eval(String, int, String)}. Methods of earlier runs stay. */
     public Object eval(String source, int number) throws CellException {
         return eval(source, number, null);
     }

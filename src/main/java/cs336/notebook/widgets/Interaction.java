@@ -14,8 +14,9 @@ import java.util.concurrent.Callable;
 /**
  * Controls and a result that is computed from their values.
  *
- * <p>The results of all combinations of values are computed in advance, unless there are too many of them or they take
- * too long. A page without a kernel shows these results.
+ * <p>The results of all combinations of values are computed in advance if there are at most {@value #MOST_COMBINATIONS}
+ * combinations. This stops after 3 s of CPU time or 30 s of wall time. A page without a kernel shows these results if
+ * they are complete.
  */
 public final class Interaction implements AutoCloseable {
     /** The largest number of combinations that are computed in advance. */

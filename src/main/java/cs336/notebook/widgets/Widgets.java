@@ -49,7 +49,8 @@ public final class Widgets {
     }
 
     /**
-     * Shows a control and a result, which is computed again after each change.
+     * Shows a control and a result, which is computed again after each change. It is also computed for the other values
+     * when the cell runs, see {@link Interaction}.
      *
      * @param result returns the value to show; what it prints is shown above
      * @throws Exception if the result for the first value cannot be computed
