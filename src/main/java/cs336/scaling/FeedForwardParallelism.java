@@ -86,16 +86,16 @@ public record FeedForwardParallelism(int dModel, int dFf, Accelerator device, in
     }
 
     /**
-     * Returns the smallest batch whose computation takes as long as the communication of weights or gradients: B =
-     * (X−1)·C/W. The bound is the same for data parallelism and for both passes of FSDP.
+     * Returns the smallest batch whose computation takes at least as long as the communication of weights or gradients:
+     * B = (X−1)·C/W. The bound is the same for data parallelism and for both passes of FSDP.
      */
     public Tokens smallestBatch() {
         return new Tokens((long) Math.ceil((dataDevices - 1) * device.intensity()));
     }
 
     /**
-     * Returns the largest Y for which the forward pass takes as long as its all-reduce: 1 + 3·F·W / (2·C), at any
-     * batch. The backward pass has twice the computation for one all-reduce, and so a weaker bound.
+     * Returns the largest Y for which the forward pass takes at least as long as its all-reduce: 1 + 3·F·W / (2·C), at
+     * any batch. The backward pass has twice the computation for one all-reduce, and so a weaker bound.
      */
     public int mostTensorDevices() {
         return (int) Math.floor(1 + 1.5 * dFf / device.intensity());

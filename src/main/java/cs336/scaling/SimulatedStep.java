@@ -28,8 +28,9 @@ import java.util.List;
  *   <li>FSDP: the weights of a block are all-gathered before its forward pass and again before its backward pass,
  *       {@code prefetch} blocks ahead. Its gradients are reduce-scattered after its backward pass.
  *   <li>Replicas of shards (HSDP): the reduced shards are all-reduced among the replicas.
- *   <li>Tensor parallelism: each device computes its part of every layer. The activations are all-gathered before and
- *       reduce-scattered after each pair of matrices, without overlap.
+ *   <li>Tensor parallelism: each device computes with its shard of the matrices of each block. The activations are
+ *       all-gathered before and reduce-scattered after each pair of matrices, without overlap. The backward pass has
+ *       two all-gathers per pair.
  * </ul>
  *
  * <p>The simulation omits stragglers, links shared with other jobs, launch overhead except {@link Overheads#start}, and
