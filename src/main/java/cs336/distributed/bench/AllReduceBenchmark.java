@@ -28,6 +28,7 @@ import org.bytedeco.pytorch.global.torch;
  * synchronization overhead.
  *
  * <p>If the steps would exceed the plan's time limit, all ranks run fewer of them, but at least {@value #LEAST_STEPS}.
+ * Groups of back-to-back all-reduces are then smaller, but have at least {@value #LEAST_QUEUED}.
  */
 public final class AllReduceBenchmark {
     static final int LEAST_STEPS = 3;

@@ -33,7 +33,7 @@ final class DdpTraining implements AutoCloseable {
     static final List<String> PHASES = List.of("forward", "backward", "communication", "optimizer");
 
     private static final double LEARNING_RATE = 1e-3;
-    private static final int FIRST_STEPS = 4; // of a compiled step: three without a graph, and the one that records it
+    private static final int FIRST_STEPS = 4; // of a compiled step: two without a graph, a recorded and a replayed one
 
     private final ProcessGroup group;
     private final Precision precision;
