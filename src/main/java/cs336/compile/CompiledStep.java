@@ -52,11 +52,11 @@ import org.bytedeco.pytorch.Tensor;
  * }</pre>
  *
  * <p>For each input shape (the shapes and dtypes of inputs and targets), the first steps run without a graph, and the
- * next step records it. Steps after {@link NnModule#train()}, {@link NnModule#eval} or the replacement of a layer count
- * as those of another shape. All of these steps train the model. If the kernels are deterministic, the parameters after
- * any number of steps equal those of a loop without graphs bit for bit; with {@link #fuse} up to rounding. Gradient
- * clipping, loss scaling and the optimizer run outside the graph: the host enqueues them while the GPU still runs the
- * graph. On the CPU every step runs without a graph.
+ * next step records it. After {@link NnModule#train()}, {@link NnModule#eval}, the replacement of a layer, or freezing
+ * or unfreezing a parameter, steps count as those of another shape. All of these steps train the model. If the kernels
+ * are deterministic, the parameters after any number of steps equal those of a loop without graphs bit for bit; with
+ * {@link #fuse} up to rounding. Gradient clipping, loss scaling and the optimizer run outside the graph: the host
+ * enqueues them while the GPU still runs the graph. On the CPU every step runs without a graph.
  *
  * <p>With {@link DistributedDataParallel} gradients are averaged over ranks. If its strategy
  * {@linkplain cs336.distributed.training.Strategy#overlaps overlaps} and the step is {@linkplain #fuse fused}, the
@@ -346,7 +346,7 @@ public final class CompiledStep implements AutoCloseable {
      *     receives a contiguous copy
      * @param targets on the same device; for a {@link TransformerLM} int64 token ids, [B, T]
      * @return the loss before the update, a 0-dimensional fp32 tensor; by default the mean cross-entropy in nats. The
-     *     next step with this input shape overwrites it.
+     *     next step with this input shape overwrites it, and {@link #close} closes it
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above
      * @throws IllegalArgumentException if an id on the CPU is outside of the vocabulary
      * @throws IllegalArgumentException if the loss function does not return a 0-dimensional tensor
