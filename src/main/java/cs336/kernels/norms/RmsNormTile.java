@@ -91,8 +91,9 @@ public record RmsNormTile(
     }
 
     /**
-     * Returns the tile of the forward pass for tensors that are larger than the L2 cache. It loads a row twice, except
-     * where a thread would have more than {@value #MAX_RELOADED_ACCESSES} accesses.
+     * Returns the tile of the forward pass for tensors that are larger than the L2 cache. It loads a row twice if
+     * accesses have 16 bytes, a row has at least {@value #NARROW_BLOCK} of them, and a thread has at most
+     * {@value #MAX_RELOADED_ACCESSES}. Otherwise it is the tile of {@link #forward}.
      */
     public static RmsNormTile streaming(RowLayout layout) {
         RmsNormTile tile = forward(layout);
