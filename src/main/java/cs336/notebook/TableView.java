@@ -23,7 +23,7 @@ final class TableView {
     private static final int MOST_ROWS = 50;
     private static final int MOST_HTML_ROWS = 1000;
 
-    /** The number of rows from which on a table has a search field and scrolls. */
+    /** The largest number of rows of a table that neither scrolls nor has a search field. */
     private static final int LONG = 20;
 
     /** The largest ratio of two numbers of a column that have the same number of decimals. */
