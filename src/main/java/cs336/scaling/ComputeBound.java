@@ -107,7 +107,10 @@ public record ComputeBound(int dModel, int dFf, Accelerator chip, int fsdp, int 
         return tokens(chips() * intensity() * intensity() / (fsdpAxes * tensorAxes * (double) dFf));
     }
 
-    /** Returns the minimum of {@link #batchSequential} over all real X and Y: four times the concurrent one. */
+    /**
+     * Returns the minimum of {@link #batchSequential} over all real X and Y with the same XY: four times the concurrent
+     * one.
+     */
     public Tokens batchOfBestMeshSequential() {
         return tokens(4.0 * chips() * intensity() * intensity() / (fsdpAxes * tensorAxes * (double) dFf));
     }
