@@ -171,6 +171,7 @@ public final class AdamW implements Optimizer {
      */
     @Override
     public void setLearningRate(double learningRate) {
+        TrainedParameters.requireOpen(closed);
         List<AdamWSettings> changed = groups.stream() // all are valid before one changes
                 .map(group -> group.settings.withLearningRate(learningRate))
                 .toList();

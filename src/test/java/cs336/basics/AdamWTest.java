@@ -248,6 +248,14 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
+    void aClosedOptimizerHasNoLearningRateToSet() {
+        var optimizer = new AdamW(leaves(random(), DType.FLOAT64), OPTIONS);
+        optimizer.close();
+        assertThrows(IllegalStateException.class, () -> optimizer.setLearningRate(0.1));
+        assertThrows(IllegalStateException.class, () -> optimizer.setLearningRate(0, 0.1));
+    }
+
+    @Test
     void aRefusedSettingChangesNothing() {
         Map<String, Tensor> all = random();
         Map<String, Tensor> undecayed = leaves(Map.of("a", all.get("a")), DType.FLOAT64);
