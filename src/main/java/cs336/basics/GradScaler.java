@@ -14,6 +14,7 @@ import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -48,8 +49,9 @@ public final class GradScaler implements AutoCloseable {
             AtenOperator.of("aten::_amp_foreach_non_finite_check_and_unscale_", "");
     private static final AtenOperator UPDATE_SCALE = AtenOperator.of("aten::_amp_update_scale_", "");
 
-    private static final String SCALE = "scaler.scale";
-    private static final String GROWTH_TRACKER = "scaler.growth_tracker";
+    private static final String SAVED = "scaler.";
+    private static final String SCALE = SAVED + "scale";
+    private static final String GROWTH_TRACKER = SAVED + "growth_tracker";
 
     private final GradScalerSettings settings;
     private final Tensor scale; // fp32 []; null if disabled
@@ -239,6 +241,11 @@ public final class GradScaler implements AutoCloseable {
             tensors.put(GROWTH_TRACKER, growthTracker);
         }
         return tensors;
+    }
+
+    /** Returns whether a checkpoint with these entries contains the {@link #state} of an enabled scaler. */
+    public static boolean isSavedIn(Set<String> names) {
+        return names.stream().anyMatch(name -> name.startsWith(SAVED));
     }
 
     /**

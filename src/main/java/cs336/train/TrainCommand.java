@@ -7,6 +7,7 @@ import cs336.basics.AdamWSettings;
 import cs336.basics.Batches;
 import cs336.basics.Checkpoint;
 import cs336.basics.CosineSchedule;
+import cs336.basics.GradScaler;
 import cs336.basics.TransformerLM;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.LabCommand;
@@ -246,7 +247,7 @@ public final class TrainCommand extends LabCommand {
         /** Checks that the checkpoint has the state of loss scaling if this run has it, and only then. */
         private void requireSameScaling(Path file) throws IOException {
             try (Safetensors saved = Safetensors.open(file)) {
-                boolean isScaled = saved.entries().keySet().stream().anyMatch(name -> name.startsWith("scaler."));
+                boolean isScaled = GradScaler.isSavedIn(saved.entries().keySet());
                 if (isScaled == step.scalerState().isEmpty()) {
                     throw new IllegalArgumentException(file
                             + (isScaled

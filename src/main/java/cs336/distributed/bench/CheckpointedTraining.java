@@ -2,6 +2,7 @@ package cs336.distributed.bench;
 
 import cs336.basics.Batches;
 import cs336.basics.CosineSchedule;
+import cs336.basics.GradScaler;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Case;
 import cs336.bench.WholeFile;
@@ -203,7 +204,7 @@ public final class CheckpointedTraining
 
         private static void requireNoScale(Path file) throws IOException {
             try (Safetensors saved = Safetensors.open(file)) {
-                if (saved.entries().keySet().stream().anyMatch(name -> name.startsWith("scaler."))) {
+                if (GradScaler.isSavedIn(saved.entries().keySet())) {
                     throw new IllegalArgumentException(file + " has the loss scale of a run with --dtype fp16, which is"
                             + " not implemented across ranks; continue it with train");
                 }
