@@ -76,8 +76,6 @@ import org.bytedeco.pytorch.global.torch;
  * have the same number of examples. Otherwise each rank multiplies its loss by {@link #weight}.
  */
 public final class DistributedDataParallel implements AutoCloseable {
-    private static final long NO_VERSION = -1;
-
     private final NnModule module;
     private final ProcessGroup group;
     private final KnownParameters known;
@@ -88,6 +86,7 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final List<GradientCollective> collectives;
     private final GradientHooks hooks; // null unless collectives overlap with the backward pass
     private final GradientHooks firstHook; // of the first parameter; null if they overlap
+    private final EarlyStepCheck earlyStep; // of the first parameter
     private final CommunicationThread thread; // likewise
     private final UsedParameters used;
 
@@ -103,7 +102,6 @@ public final class DistributedDataParallel implements AutoCloseable {
     private boolean orderIsFinal;
     private boolean startsHere; // whether gradientsReady() starts the collectives of this step on its thread
     private boolean synchronizing = true;
-    private long firstVersion = NO_VERSION; // of the first parameter, in the first backward pass since the last step
     private boolean closed;
 
     /**
@@ -166,10 +164,11 @@ public final class DistributedDataParallel implements AutoCloseable {
         present = new boolean[parameters.size()];
         order = IntStream.range(0, collectives.size()).toArray();
         used = new UsedParameters(parameters.size(), group.device());
+        earlyStep = new EarlyStepCheck("parameter " + names.get(0), parameters.subList(0, 1));
         begin();
         thread = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;
-        firstHook = overlaps ? null : GradientHooks.of(parameters.subList(0, 1), this::requireUnchanged, p -> {});
+        firstHook = overlaps ? null : GradientHooks.of(parameters.subList(0, 1), this::requireNoStep, p -> {});
     }
 
     /** Runs the forward pass of the module, whose class defines the shapes of input and output. */
@@ -390,22 +389,17 @@ public final class DistributedDataParallel implements AutoCloseable {
         pending.clear();
         started = 0;
         startsHere = false;
-        firstVersion = NO_VERSION;
+        earlyStep.reset();
     }
 
     /**
      * Hook of a strategy that does not overlap, called before a backward pass changes a gradient. Several passes may
      * accumulate gradients, but no optimizer may use them before they are averaged.
      */
-    private void requireUnchanged(int parameter) {
-        long version = parameters.get(parameter)._version();
-        if (synchronizing && firstVersion != NO_VERSION && firstVersion != version) {
-            throw new IllegalStateException("parameter " + names.get(parameter)
-                    + " changed after a backward pass before finishGradientSynchronization(); call it before the"
-                    + " optimizer's step");
-        }
+    private void requireNoStep(int parameter) {
         if (synchronizing) {
-            firstVersion = version;
+            earlyStep.requireNoStep();
+            earlyStep.beginBackward();
         }
     }
 

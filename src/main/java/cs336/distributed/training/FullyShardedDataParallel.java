@@ -101,7 +101,6 @@ import org.bytedeco.pytorch.Tensor;
  * no other collective may use the group or the subgroups of its mesh.
  */
 public final class FullyShardedDataParallel implements AutoCloseable {
-    private static final long NO_VERSIONS = -1;
 
     private final NnModule module;
     private final KnownParameters known;
@@ -114,6 +113,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private final List<GradientBucket> replicatedGradients;
     private final List<FsdpParameter> replicated; // and trainable
     private final UsedParameters used;
+    private final EarlyStepCheck earlyStep;
     private final UseSequence forwardUses = new UseSequence();
     private final UseSequence backwardUses = new UseSequence();
 
@@ -122,7 +122,6 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private boolean synchronizing = true;
     private boolean forwardRecords = true; // whether the last forward pass began with gradients enabled
     private boolean isCatchingUp;
-    private long versionsBefore = NO_VERSIONS; // in the first backward pass since the last synchronization
     private int peakUnits;
     private long peakBytes;
     private boolean closed;
@@ -169,6 +168,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
         replicatedGradients = buckets(replicated);
         used = new UsedParameters(trainable.size(), group.device());
+        earlyStep = new EarlyStepCheck(
+                "parameters", trainable.stream().map(FsdpParameter::master).toList());
         for (FsdpUnit unit : units) {
             unit.hook = new BackwardHook(() -> beforeBackward(unit));
         }
@@ -458,22 +459,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         if (BackwardHook.isInBackwardPass()) {
             return; // a recomputation
         }
-        if (versionsBefore != NO_VERSIONS && versionsBefore != versions()) {
-            throw new IllegalStateException("parameters changed after a backward pass before"
-                    + " finishGradientSynchronization(); call it before the optimizer's step");
-        }
+        earlyStep.requireNoStep();
         endAllBackward();
         units.stream().filter(unit -> unit.forwards > 0).forEach(FullyShardedDataParallel::endFailedForward);
         forwardUses.begin();
         isBackward = false;
         forwardRecords = GradMode.is_enabled();
-    }
-
-    /** Returns a number that changes when an optimizer updates a shard. */
-    private long versions() {
-        return trainable.stream()
-                .mapToLong(parameter -> parameter.master()._version())
-                .sum();
     }
 
     private static void endFailedForward(FsdpUnit unit) {
@@ -501,9 +492,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
     private void beforeBackward(FsdpUnit unit) {
         requireOpen("backward()");
-        if (versionsBefore == NO_VERSIONS) {
-            versionsBefore = versions();
-        }
+        earlyStep.beginBackward();
         unit.beginBackward();
         use(unit, true, true);
         unit.inBackward = true;
@@ -672,7 +661,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         forwardUses.begin();
         backwardUses.begin();
         isBackward = false;
-        versionsBefore = NO_VERSIONS;
+        earlyStep.reset();
     }
 
     /** Runs the collectives of passes that this rank has not completed, but other ranks may have. */
