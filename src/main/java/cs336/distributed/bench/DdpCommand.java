@@ -165,10 +165,7 @@ public final class DdpCommand extends RankCommand {
         if (checkpoints.areGiven()) {
             return train("--trace", "--trace-only", "--execution");
         }
-        checked(() -> {
-            requireNoTrainingOptions();
-            return null;
-        });
+        requireNoTrainingOptions();
         if (kind.equals("toy")) {
             return trainToy(chosen);
         }
@@ -281,6 +278,11 @@ public final class DdpCommand extends RankCommand {
     @Override
     CommonOptions options() {
         return new CommonOptions(ranks, rounds, checkpoints, training, storage);
+    }
+
+    @Override
+    double stateFraction(RankCase setup) {
+        return 1;
     }
 
     @Override

@@ -112,10 +112,7 @@ public final class FsdpCommand extends RankCommand {
         if (checkpoints.areGiven()) {
             return train("--trace");
         }
-        checked(() -> {
-            requireNoTrainingOptions();
-            return null;
-        });
+        requireNoTrainingOptions();
         return measure(
                 FsdpBenchmark.class,
                 (plan, model, all) -> new TracedPlan(plan, StepTraces.folder(traces, model, all), new ArrayList<>()),
@@ -146,8 +143,8 @@ public final class FsdpCommand extends RankCommand {
     }
 
     @Override
-    String table(Path file, List<Case> cases) throws IOException {
-        return AlignedText.of(ModeTable.of(file, cases, modes));
+    double stateFraction(RankCase setup) {
+        return FsdpMode.parse(setup.mode()).stateFraction(setup.processes(), setup.nodes());
     }
 
     @Override

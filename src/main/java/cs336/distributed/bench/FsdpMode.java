@@ -36,6 +36,16 @@ public enum FsdpMode {
         return this == DDP || this == ZERO_1;
     }
 
+    /** Returns the fraction of parameters, gradients and AdamW's moments that a rank stores. */
+    double stateFraction(int ranks, int nodes) {
+        return switch (this) {
+            case DDP -> 1;
+            case ZERO_1 -> ShardMode.ZERO_1.stateFraction(ranks);
+            case FSDP, FSDP_WITHOUT_PREFETCH -> 1.0 / ranks;
+            case HSDP -> (double) nodes / ranks;
+        };
+    }
+
     /** Returns the label, as in {@link #parse}. */
     @Override
     public String toString() {

@@ -30,7 +30,7 @@ final class ModeTable {
     private ModeTable() {}
 
     /** Returns the stored measurements of these cases as a table. */
-    static Table of(Path file, List<Case> cases, List<String> modes) throws IOException {
+    static Table of(Path file, List<Case> cases) throws IOException {
         Map<String, Map<String, String>> byMetric = new LinkedHashMap<>();
         for (Row row : new Measurements(file).table()) {
             boolean requested = cases.stream()
@@ -47,7 +47,8 @@ final class ModeTable {
             }
         }
         Table table = Table.create(StringColumn.create("metric", List.copyOf(byMetric.keySet())));
-        for (String mode : modes) {
+        for (Case c : cases) {
+            String mode = RankCase.of(c).mode();
             table.addColumns(StringColumn.create(
                     mode,
                     byMetric.values().stream()

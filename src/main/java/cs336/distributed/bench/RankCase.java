@@ -60,25 +60,15 @@ public record RankCase(
      * Checks that parameters, gradients and optimizer state of all ranks on this machine's CPU fit into its memory. A
      * GPU reports itself that its memory is full.
      *
+     * @param stateFraction the fraction of them that a rank stores
      * @throws IllegalArgumentException if they do not fit
      */
-    void requireTrainable(Launcher launcher) {
+    void requireTrainable(Launcher launcher, double stateFraction) {
         if (launcher.deviceKind() == DeviceKind.CPU) {
             int ranks = launcher.processes();
             String name = "--mode " + mode + " of the model " + model.label() + " on " + ranks + " processes";
-            ModelCase.requireTrainable(name, model, ranks * fractionPerRank(), Device.cpu());
+            ModelCase.requireTrainable(name, model, ranks * stateFraction, Device.cpu());
         }
-    }
-
-    /** Returns the fraction of parameters, gradients and AdamW's moments that a rank stores. */
-    private double fractionPerRank() {
-        double shard = 1.0 / processes;
-        return switch (mode) {
-            case "broadcast", "all-gather", "unsynchronized", "zero-1" -> (1 + shard) / 2; // the moments are half of it
-            case "fsdp", "fsdp-without-prefetch" -> shard;
-            case "hsdp" -> nodes * shard;
-            default -> 1;
-        };
     }
 
     /** Returns the batch of random tokens on which this rank trains. */

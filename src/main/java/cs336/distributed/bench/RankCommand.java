@@ -1,5 +1,6 @@
 package cs336.distributed.bench;
 
+import cs336.bench.AlignedText;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
@@ -41,8 +42,13 @@ abstract class RankCommand extends LabCommand {
     /** Returns a case for each selected mode. */
     abstract List<Case> cases(ModelOptions.Model model);
 
+    /** Returns the fraction of parameters, gradients and AdamW's moments that a rank stores. */
+    abstract double stateFraction(RankCase setup);
+
     /** Returns the measurements of these cases as a table to print. */
-    abstract String table(Path file, List<Case> cases) throws IOException;
+    String table(Path file, List<Case> cases) throws IOException {
+        return AlignedText.of(ModeTable.of(file, cases));
+    }
 
     /** Returns the launcher that the options select. */
     Launcher launcher() {
@@ -51,7 +57,10 @@ abstract class RankCommand extends LabCommand {
 
     private Launcher launcher(List<Case> cases) {
         Launcher launcher = launcher();
-        cases.forEach(c -> RankCase.of(c).requireTrainable(launcher));
+        for (Case c : cases) {
+            RankCase setup = RankCase.of(c);
+            setup.requireTrainable(launcher, stateFraction(setup));
+        }
         return launcher;
     }
 
@@ -78,8 +87,10 @@ abstract class RankCommand extends LabCommand {
 
     /** Checks that no option of {@link #train} is given. */
     final void requireNoTrainingOptions() throws IOException {
-        requireNotGiven("without --checkpoint", TrainingOptions.names());
-        options().checkpoints.settings(false); // checks that the other options are not given
+        checked(() -> {
+            requireNotGiven("without --checkpoint", TrainingOptions.names());
+            return options().checkpoints.settings(false); // checks that the other options are not given
+        });
     }
 
     /** The argument of a benchmark. */

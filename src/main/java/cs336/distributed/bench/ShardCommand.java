@@ -1,6 +1,5 @@
 package cs336.distributed.bench;
 
-import cs336.bench.AlignedText;
 import cs336.bench.Case;
 import cs336.bench.ModelOptions;
 import cs336.bench.Precision;
@@ -13,7 +12,6 @@ import cs336.scaling.memory.ModelMemory;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Help.Visibility;
@@ -84,10 +82,7 @@ public final class ShardCommand extends RankCommand {
         if (checkpoints.areGiven()) {
             return train();
         }
-        checked(() -> {
-            requireNoTrainingOptions();
-            return null;
-        });
+        requireNoTrainingOptions();
         return measure(ShardBenchmark.class, (plan, model, all) -> plan, null);
     }
 
@@ -97,8 +92,8 @@ public final class ShardCommand extends RankCommand {
     }
 
     @Override
-    String table(Path file, List<Case> cases) throws IOException {
-        return AlignedText.of(ModeTable.of(file, cases, modes));
+    double stateFraction(RankCase setup) {
+        return ShardMode.parse(setup.mode()).stateFraction(setup.processes());
     }
 
     @Override

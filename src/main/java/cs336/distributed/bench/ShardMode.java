@@ -41,6 +41,11 @@ public enum ShardMode {
         return this != UNSHARDED;
     }
 
+    /** Returns the fraction of parameters, gradients and AdamW's moments that a rank stores. */
+    double stateFraction(int ranks) {
+        return isSharded() ? (1 + 1.0 / ranks) / 2 : 1; // the moments are half of it
+    }
+
     /** Returns the label, as in {@link #parse}. */
     @Override
     public String toString() {
