@@ -11,6 +11,8 @@ import cs336.profile.memory.MemoryTimelineChart;
 import cs336.units.Separators;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import tech.tablesaw.api.Row;
@@ -79,8 +81,13 @@ public final class MemoryFigures {
                 "memory_profiling[year=%d, implementation=plain, size=2.7B, context=%d, dtype=%s, pass=%s, metric=peak-memory]"
                         .formatted(year, context, dtype, pass));
         String folder = "memory/%s2.7B-%d-%s-%s".formatted(year == 2024 ? "2024-" : "", context, dtype, pass);
+        Path timeline = numbers.folder().resolve(folder).resolve("timeline.csv");
+        if (!Files.exists(timeline)) {
+            throw new IllegalArgumentException(
+                    "context: no timeline is stored for context " + context + ": " + timeline + " does not exist");
+        }
         try {
-            return MemoryTimeline.read(numbers.folder().resolve(folder).resolve("timeline.csv"));
+            return MemoryTimeline.read(timeline);
         } catch (IOException e) {
             throw new UncheckedIOException(e.getMessage(), e);
         }

@@ -162,6 +162,9 @@ public final class ProfilingFigures {
                                         stack.frames().size()),
                         stack.value()))
                 .toList();
+        if (inside.isEmpty()) {
+            throw new IllegalArgumentException("layer: the stored stacks have no layer " + layer);
+        }
         return FlameGraph.of(FoldedStacks.of(inside))
                 .title("One of its layers")
                 .origin(origin(measurements, STACKS_CASE))

@@ -1,6 +1,7 @@
 package cs336.figures;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cs336.bench.Project;
 import cs336.charts.Figure;
@@ -72,5 +73,12 @@ class ProfilingFiguresTest {
         assertEquals(2, small.length, "both contexts");
         assertEquals(1.0 / 300, small[0], 1e-12);
         assertEquals(1.0 / 500, small[1], 1e-12);
+    }
+
+    @Test
+    void aLayerWithoutStoredStacksIsNamed() {
+        MeasurementQuery h200 = MeasurementQuery.of(Project.path("data/measurements/h200"));
+        var error = assertThrows(IllegalArgumentException.class, () -> ProfilingFigures.layer(h200, "layers.99"));
+        assertEquals("layer: the stored stacks have no layer layers.99", error.getMessage());
     }
 }
