@@ -9,6 +9,7 @@ import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.cuda.DeviceAllocator;
 import org.bytedeco.pytorch.global.torch;
@@ -84,8 +85,9 @@ public final class MemoryStats {
     }
 
     /**
-     * Returns the free bytes: those that the CUDA driver reports ({@code torch.cuda.mem_get_info}), or MemAvailable of
-     * Linux. The cache of PyTorch's allocator counts as used, although new tensors can use it.
+     * Returns the free bytes. On CUDA, those that the driver reports ({@code torch.cuda.mem_get_info}): the cache of
+     * PyTorch's allocator counts as used, although new tensors can use it. On the CPU, MemAvailable of Linux, or what a
+     * smaller limit of this process's control groups leaves, as in a container or a Slurm job.
      */
     public static long available(Device device) {
         if (device.isCuda()) {
@@ -94,7 +96,46 @@ public final class MemoryStats {
                 return allocator().getMemoryInfo((byte) device.index()).first();
             }
         }
-        return read("/proc/meminfo", "MemAvailable");
+        try {
+            return Math.min(
+                    kibibytes("/proc/meminfo", "MemAvailable"),
+                    controlGroupFree(Path.of("/sys/fs/cgroup"), Files.readAllLines(Path.of("/proc/self/cgroup"))));
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read the control groups of this process", e);
+        }
+    }
+
+    /**
+     * Returns the least number of bytes that the limit of a control group leaves free, or {@link Long#MAX_VALUE} if no
+     * group has a limit. Pages of files that were not used recently count as free, because Linux reclaims them first.
+     *
+     * @param root where control groups are mounted
+     * @param groups lines of {@code /proc/self/cgroup}: {@code 0::/path} in version 2, {@code 4:memory:/path} in
+     *     version 1
+     */
+    static long controlGroupFree(Path root, List<String> groups) throws IOException {
+        long free = Long.MAX_VALUE;
+        for (String line : groups) {
+            String[] fields = line.split(":", 3);
+            boolean version2 = fields[1].isEmpty();
+            if (!version2 && !List.of(fields[1].split(",")).contains("memory")) {
+                continue;
+            }
+            Path mounted = version2 ? root : root.resolve("memory");
+            Path group =
+                    mounted.resolve(Path.of(fields[2]).normalize().toString().substring(1));
+            for (; group.startsWith(mounted); group = group.getParent()) { // in a container only the last one exists
+                Path limit = group.resolve(version2 ? "memory.max" : "memory.limit_in_bytes");
+                if (Files.exists(limit) && !Files.readString(limit).startsWith("max")) {
+                    long used = number(
+                            Files.readString(group.resolve(version2 ? "memory.current" : "memory.usage_in_bytes")));
+                    long reclaimable =
+                            read(group.resolve("memory.stat"), version2 ? "inactive_file " : "total_inactive_file ");
+                    free = Math.min(free, Math.max(0, number(Files.readString(limit)) - used + reclaimable));
+                }
+            }
+        }
+        return free;
     }
 
     /** Makes malloc return its free memory to the operating system. */
@@ -109,18 +150,26 @@ public final class MemoryStats {
     }
 
     private static long status(String field) {
-        return read("/proc/self/status", field);
+        return kibibytes("/proc/self/status", field);
     }
 
     /** Returns the bytes of a line such as {@code VmRSS: 1234 kB}. */
-    private static long read(String file, String field) {
-        try (Stream<String> lines = Files.lines(Path.of(file))) {
-            String line = lines.filter(l -> l.startsWith(field + ":"))
+    private static long kibibytes(String file, String field) {
+        return 1024 * read(Path.of(file), field + ":");
+    }
+
+    /** Returns the number in the line that begins so. */
+    private static long read(Path file, String field) {
+        try (Stream<String> lines = Files.lines(file)) {
+            return number(lines.filter(line -> line.startsWith(field))
                     .findFirst()
-                    .orElseThrow(() -> new IllegalStateException(file + " has no line " + field));
-            return 1024 * Long.parseLong(line.replaceAll("\\D", ""));
+                    .orElseThrow(() -> new IllegalStateException(file + " has no line " + field)));
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read " + file, e);
         }
+    }
+
+    private static long number(String line) {
+        return Long.parseLong(line.replaceAll("\\D", ""));
     }
 }
