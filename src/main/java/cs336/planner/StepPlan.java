@@ -40,7 +40,8 @@ public record StepPlan(
         FsdpMode mode,
         double bucketMb,
         int lossRows) {
-    private static final double BUCKET_MB = 25;
+    /** The default size of buckets in MB (10⁶ bytes). */
+    static final double BUCKET_MB = 25;
 
     /**
      * @throws IllegalArgumentException if a number is too small, the memory of the model is not predicted, or the mode

@@ -27,22 +27,35 @@ import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
 /**
- * A reader of the stored measurements on H200 GPUs that correspond to a {@link StepPlan}: peak memory, step time, and
- * cases that ran out of memory. Measurements of other programs, such as those in {@code peers/}, are not among them.
+ * A reader of the stored measurements on the H200 GPUs of one node that correspond to a {@link StepPlan}: peak memory,
+ * step time, and cases that ran out of memory. Measurements of other programs, such as those in {@code peers/}, are not
+ * among them.
  */
 public final class StoredCases {
-    /** The folder of each file of measurements with the peak memory of one GPU, by file name. */
-    private static final Map<String, String> ONE_GPU = Map.of(
-            "benchmarking_script", "h200",
-            "benchmarking_mixed_precision", "h200",
-            "benchmarking_warmup", "h200",
-            "normalization_benchmarking", "h200",
-            "torch_compile", "h200",
-            "memory_profiling", "h200",
-            "gradient_checkpointing", "h200");
+    /** The metric of the peak memory of a step in the files of one GPU. */
+    private static final String PEAK = "peak-memory";
 
-    private static final String FSDP = "fsdp_accounting";
-    private static final String FSDP_MACHINE = "h200-x2";
+    private static final List<StoredFile> FILES = List.of(
+            new StoredFile("h200", "benchmarking_mixed_precision", PEAK),
+            new StoredFile("h200", "benchmarking_script", PEAK),
+            new StoredFile("h200", "benchmarking_warmup", PEAK),
+            new StoredFile("h200", "gradient_checkpointing", PEAK),
+            new StoredFile("h200", "memory_profiling", PEAK),
+            new StoredFile("h200", "normalization_benchmarking", PEAK),
+            new StoredFile("h200", "torch_compile", PEAK),
+            new StoredFile("h200-x2", "fsdp_accounting", "peak"),
+            new StoredFile("h200-x2", "optimizer_state_sharding_accounting", "second-step-peak"),
+            new StoredFile("h200-x2", "ddp_benchmarking", null),
+            new StoredFile("h200-x4", "fsdp_accounting", "peak"),
+            new StoredFile("h200-x4", "optimizer_state_sharding_accounting", null),
+            new StoredFile("h200-x4", "ddp_benchmarking", null));
+
+    /** Names that other commands than {@code fsdp} give to its modes. */
+    private static final Map<String, FsdpMode> OTHER_NAMES =
+            Map.of("bucketed", FsdpMode.DDP, "unsharded", FsdpMode.DDP);
+
+    private static final Set<FsdpMode> PLANNED =
+            Set.of(FsdpMode.DDP, FsdpMode.ZERO_1, FsdpMode.FSDP, FsdpMode.FSDP_WITHOUT_PREFETCH);
 
     private static final Set<String> NORMALIZATIONS = Set.of("rmsnorm-fused", "layernorm");
     private static final Set<String> ATTENTIONS = Set.of("flash", "sdpa");
@@ -50,6 +63,15 @@ public final class StoredCases {
     private static final Map<Path, CasesOfFile> READ = new ConcurrentHashMap<>();
 
     private StoredCases() {}
+
+    /**
+     * A file of measurements.
+     *
+     * @param machine name of its folder
+     * @param name its name without extension
+     * @param peak metric of the peak memory of a step; null if the file has none
+     */
+    private record StoredFile(String machine, String name, String peak) {}
 
     private record CasesOfFile(FileTime modified, List<StoredCase> cases) {}
 
@@ -89,22 +111,29 @@ public final class StoredCases {
      */
     public static List<StoredCase> all() throws IOException {
         var cases = new ArrayList<StoredCase>();
-        for (String file : ONE_GPU.keySet().stream().sorted().toList()) {
-            cases.addAll(of(ONE_GPU.get(file), file, "peak-memory"));
+        for (StoredFile file : FILES) {
+            cases.addAll(of(file));
         }
-        cases.addAll(of(FSDP_MACHINE, FSDP, "peak"));
         return cases;
     }
 
     /**
-     * Returns the stored cases of a plan with {@linkplain Execution#EAGER eager} execution.
+     * Returns the stored cases of a plan with {@linkplain Execution#EAGER eager} execution. On one GPU the mode is not
+     * compared, and without buckets their size is not.
      *
      * @throws IOException if a file cannot be read
      */
     public static List<StoredCase> of(StepPlan plan) throws IOException {
+        StepPlan wanted = withoutUnused(plan);
         return all().stream()
-                .filter(stored -> stored.execution == Execution.EAGER && stored.plan.equals(plan))
+                .filter(stored -> stored.execution == Execution.EAGER && stored.plan.equals(wanted))
                 .toList();
+    }
+
+    /** Returns a plan with the default mode and size of buckets where they have no effect, as in stored cases. */
+    private static StepPlan withoutUnused(StepPlan plan) {
+        StepPlan used = plan.gpus() == 1 ? plan.withGpus(1, FsdpMode.DDP) : plan;
+        return plan.gpus() > 1 && plan.mode().hasBuckets() ? used : used.withBucketMb(StepPlan.BUCKET_MB);
     }
 
     private record StoredRow(
@@ -124,12 +153,12 @@ public final class StoredCases {
     }
 
     /** Returns the cases of a file, which is read again only after it has changed. */
-    private static List<StoredCase> of(String machine, String file, String peak) throws IOException {
-        Path path = Project.path("data/measurements/" + machine + "/" + file + ".csv");
+    private static List<StoredCase> of(StoredFile file) throws IOException {
+        Path path = Project.path("data/measurements/" + file.machine + "/" + file.name + ".csv");
         FileTime modified = Files.getLastModifiedTime(path);
         CasesOfFile known = READ.get(path);
         if (known == null || !known.modified.equals(modified)) {
-            known = new CasesOfFile(modified, read(path, file, peak));
+            known = new CasesOfFile(modified, read(path, file.name, file.peak));
             READ.put(path, known);
         }
         return known.cases;
@@ -159,7 +188,7 @@ public final class StoredCases {
         return List.copyOf(cases);
     }
 
-    /** Returns the case of some rows; null if it is a case of another program. */
+    /** Returns the case of some rows; null if no plan describes it, as for other programs. */
     private static StoredCase stored(String file, String peak, List<Row> rows) {
         StepPlan plan = plan(rows.get(0));
         if (plan == null) {
@@ -196,7 +225,7 @@ public final class StoredCases {
         return Execution.EAGER;
     }
 
-    /** Returns the plan of a stored case, or null if it is a case of another program. */
+    /** Returns the plan of a stored case, or null if no plan describes it. */
     private static StepPlan plan(Row row) {
         TransformerConfig config = ModelOptions.configOf(
                 text(row, "size"),
@@ -225,10 +254,24 @@ public final class StoredCases {
         if (mode.isEmpty()) {
             return plan;
         }
-        FsdpMode division = FsdpMode.parse(mode);
+        FsdpMode division = planned(mode);
+        if (division == null
+                || !text(row, "backend").equals("nccl")
+                || !text(row, "nodes").equals("1")) {
+            return null;
+        }
+        String lossRows = text(row, "loss_rows");
         StepPlan onAll = plan.withGpus(Integer.parseInt(text(row, "processes")), division)
-                .withLossRows(Integer.parseInt(text(row, "loss_rows")));
+                .withLossRows(lossRows.isEmpty() ? 0 : Integer.parseInt(lossRows));
         double bucketMb = row.getNumber("bucket_mb");
         return bucketMb > 0 ? onAll.withBucketMb(bucketMb) : onAll;
+    }
+
+    /** Returns the mode with a label of {@code ddp}, {@code shard} or {@code fsdp}, or null if it is not planned. */
+    private static FsdpMode planned(String label) {
+        return PLANNED.stream()
+                .filter(mode -> mode.toString().equals(label))
+                .findFirst()
+                .orElse(OTHER_NAMES.get(label));
     }
 }

@@ -51,6 +51,26 @@ class PlanTimeTest {
         assertTrue(far.size() <= 0.1 * compared, far.size() + " of " + compared + ": " + far);
     }
 
+    /** Shorter steps may have been launch-bound, because the hooks of gradients and the collectives need the host. */
+    @Test
+    void longStepsOnSeveralGpusAreWithinFifteenPercent() throws IOException {
+        int compared = 0;
+        for (StoredCase stored : StoredCases.all()) {
+            StepPlan plan = stored.plan();
+            long tokens = (long) plan.batch() * plan.config().contextLength();
+            if (stored.stepMs() == null || plan.gpus() == 1 || tokens < 1024) {
+                continue;
+            }
+            PlanTime time = PlanTime.of(plan);
+            if (time.total().ms() >= 150
+                    && time.parts().get(TimePart.LAUNCH_OVERHEAD).value() == 0) {
+                compared++;
+                assertEquals(1, time.total().ms() / stored.stepMs(), 0.15, stored.file() + " " + plan.title());
+            }
+        }
+        assertTrue(compared > 100, compared + " cases");
+    }
+
     @Test
     void partsFollowFromThePlan() throws IOException {
         PlanTime step = PlanTime.of(XL);

@@ -229,6 +229,34 @@ class StoredPeaksTest {
         assertEquals(List.of(), StoredCases.of(plan.withBatch(3)));
     }
 
+    /** The runs of {@code ddp}, {@code shard} and {@code fsdp} name the same division differently. */
+    @Test
+    void stepsOnSeveralGpusAreFoundByMode() throws IOException {
+        StepPlan two = StepPlan.of(ModelSize.XL.config(ModelEdition.SPRING_2025, 512))
+                .withBatch(2)
+                .withBucketMb(100)
+                .withGpus(2, FsdpMode.DDP);
+        assertEquals(
+                List.of("optimizer_state_sharding_accounting", "ddp_benchmarking", "ddp_benchmarking"),
+                StoredCases.of(two).stream().map(StoredCase::file).toList());
+        assertEquals(
+                List.of("optimizer_state_sharding_accounting"),
+                StoredCases.of(two.withGpus(2, FsdpMode.ZERO_1)).stream()
+                        .map(StoredCase::file)
+                        .toList());
+        assertEquals(2, StoredCases.of(two.withGpus(4, FsdpMode.DDP)).size());
+        assertEquals(List.of(), StoredCases.of(two.withBucketMb(99)));
+    }
+
+    @Test
+    void optionsWithoutEffectAreNotCompared() throws IOException {
+        StepPlan one =
+                StepPlan.of(ModelSize.XL.config(ModelEdition.SPRING_2025, 512)).withBatch(4);
+        List<StoredCase> stored = StoredCases.of(one);
+        assertTrue(stored.size() > 0);
+        assertEquals(stored, StoredCases.of(one.withGpus(1, FsdpMode.FSDP).withBucketMb(7)));
+    }
+
     @Test
     void aDamagedRowIsNamedWithItsLine(@TempDir Path folder) throws IOException {
         String stored = Files.readString(Project.path("data/measurements/h200/benchmarking_script.csv"));
