@@ -7,7 +7,7 @@ import java.util.List;
 /**
  * The options of an all-reduce benchmark, as every rank receives them.
  *
- * @param bytes sizes of the tensor on each rank, multiples of 4
+ * @param bytes sizes of the tensor on each rank, positive multiples of 4
  * @param warmup untimed steps of each size, at least {@value #LEAST_WARMUP}
  * @param steps timed steps of each size, at least {@value AllReduceBenchmark#LEAST_STEPS}
  * @param seconds approximate time limit in seconds for the timed steps of one size, above 0; with NCCL the all-reduces
@@ -20,12 +20,17 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
     static final int LEAST_WARMUP = 2;
 
     /**
-     * Copies the sizes and checks the numbers.
+     * Copies the sizes and checks all numbers.
      *
      * @throws IllegalArgumentException if one is out of range
      */
     public AllReducePlan {
         bytes = List.copyOf(bytes);
+        for (long size : bytes) {
+            if (size <= 0 || size % Float.BYTES != 0) {
+                throw new IllegalArgumentException("bytes must be positive multiples of 4, not " + size);
+            }
+        }
         requireInRange("", warmup, steps, seconds);
     }
 
@@ -47,7 +52,7 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
      * Returns a plan that stores nothing: 5 untimed and 20 timed steps of each size, or fewer if they exceed one
      * second.
      *
-     * @param bytes sizes of the tensor on each rank, multiples of 4
+     * @param bytes sizes of the tensor on each rank, positive multiples of 4
      */
     public static AllReducePlan of(Long... bytes) {
         return new AllReducePlan(List.of(bytes), 5, 20, 1, 0, null);
