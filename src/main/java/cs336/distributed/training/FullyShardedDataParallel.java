@@ -10,7 +10,6 @@ import cs336.distributed.collectives.DeviceMesh;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
-import cs336.distributed.training.UseSequence.Use;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
@@ -27,7 +26,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Supplier;
-import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 
@@ -110,20 +108,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private final Map<String, FsdpParameter> parameters;
     private final List<FsdpParameter> trainable;
     private final List<FsdpUnit> units;
+    private final FsdpSchedule schedule;
     private final List<GradientBucket> replicatedGradients;
     private final List<FsdpParameter> replicated; // and trainable
     private final UsedParameters used;
     private final EarlyStepCheck earlyStep;
-    private final UseSequence forwardUses = new UseSequence();
-    private final UseSequence backwardUses = new UseSequence();
 
-    private boolean isBackward; // whether the last use was in a backward pass
-    private FsdpUnit reduceScattered; // the unit whose reduce-scatter is in progress; null if there is none
-    private boolean synchronizing = true;
-    private boolean forwardRecords = true; // whether the last forward pass began with gradients enabled
-    private boolean isCatchingUp;
-    private int peakUnits;
-    private long peakBytes;
     private boolean closed;
 
     /**
@@ -163,6 +153,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         group = mesh.all();
         parameters = sharded.parameters();
         units = sharded.units();
+        schedule = new FsdpSchedule(units, settings.maxGatheredUnits());
         trainable =
                 parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
@@ -203,9 +194,32 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 });
             }
             if (unit != null) {
-                layer.afterForward(output -> afterForward(unit, output));
+                layer.afterForward(output -> schedule.afterForward(unit, output));
             }
         }
+    }
+
+    private void beginForward() {
+        requireOpen("forward()");
+        if (!BackwardHook.isInBackwardPass()) { // else a recomputation
+            earlyStep.requireNoStep();
+            schedule.beginForward();
+        }
+    }
+
+    private void beforeForward(FsdpUnit unit) {
+        if (OperatorInterceptor.isActive()) {
+            throw new IllegalStateException("the forward pass gathers parameters from other ranks, which a compiler"
+                    + " cannot record; compile functions inside of the module's layers instead");
+        }
+        schedule.beforeForward(unit);
+    }
+
+    /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
+    private void beforeBackward(FsdpUnit unit) {
+        requireOpen("backward()");
+        earlyStep.beginBackward();
+        schedule.beforeBackward(unit);
     }
 
     /**
@@ -398,7 +412,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public Tensor gradientNorm() {
         requireOpen("gradientNorm()");
-        if (units.stream().anyMatch(unit -> unit.inBackward || unit.awaitsReduction() || unit == reduceScattered)) {
+        if (!schedule.isReduced()) {
             throw new IllegalStateException(
                     "gradients are not reduced yet; call finishGradientSynchronization() first");
         }
@@ -445,184 +459,12 @@ public final class FullyShardedDataParallel implements AutoCloseable {
 
     /** Returns the largest number of units whose gathered parameters were in this rank's memory at once. */
     public int peakGatheredUnits() {
-        return peakUnits;
+        return schedule.peakUnits();
     }
 
     /** Returns the largest number of bytes of gathered parameters, with padding, that this rank held at once. */
     public long peakGatheredBytes() {
-        return peakBytes;
-    }
-
-    /** Begins a forward pass of the module. After an exception in the previous one, units may still be in use. */
-    private void beginForward() {
-        requireOpen("forward()");
-        if (BackwardHook.isInBackwardPass()) {
-            return; // a recomputation
-        }
-        earlyStep.requireNoStep();
-        endAllBackward();
-        units.stream().filter(unit -> unit.forwards > 0).forEach(FullyShardedDataParallel::endFailedForward);
-        forwardUses.begin();
-        isBackward = false;
-        forwardRecords = GradMode.is_enabled();
-    }
-
-    private static void endFailedForward(FsdpUnit unit) {
-        unit.forwards = 0;
-        unit.free();
-    }
-
-    private void beforeForward(FsdpUnit unit) {
-        if (OperatorInterceptor.isActive()) {
-            throw new IllegalStateException("the forward pass gathers parameters from other ranks, which a compiler"
-                    + " cannot record; compile functions inside of the module's layers instead");
-        }
-        unit.forwards++;
-        use(unit, false, BackwardHook.isInBackwardPass());
-    }
-
-    private void afterForward(FsdpUnit unit, Tensor output) {
-        if (output.requires_grad()) {
-            unit.hook.register(output);
-        }
-        unit.forwards--;
-        release(unit, output.requires_grad());
-    }
-
-    /** Hook of the backward pass, called on its thread when it reaches an output of a unit. */
-    private void beforeBackward(FsdpUnit unit) {
-        requireOpen("backward()");
-        earlyStep.beginBackward();
-        unit.beginBackward();
-        use(unit, true, true);
-        unit.inBackward = true;
-    }
-
-    /** Gathers a unit that is needed now, and starts to gather those that are expected next. */
-    private void use(FsdpUnit unit, boolean backward, boolean inBackwardPass) {
-        if (inBackwardPass != isBackward) {
-            (inBackwardPass ? backwardUses : forwardUses).begin();
-            isBackward = inBackwardPass;
-        }
-        if (inBackwardPass) {
-            // A unit without shards may be recomputed within the backward pass of another one, as a normalization is.
-            boolean follows = unit.hasShards();
-            for (FsdpUnit other : units) {
-                if (follows && other != unit && other.inBackward && !other.contains(unit)) {
-                    endBackward(other);
-                }
-                if (other != unit && other.unreduced && !other.inBackward) {
-                    reduceIfComplete(other);
-                }
-            }
-        }
-        UseSequence uses = inBackwardPass ? backwardUses : forwardUses;
-        var use = new Use(unit, backward);
-        uses.add(use);
-        if (use.needsParameters()) {
-            if (!unit.isGathered() && unit.hasShards()) {
-                evictUnused();
-            }
-            startGather(unit);
-        }
-        for (Use next : uses.expected()) {
-            if (gatheredUnits() >= settings.maxGatheredUnits()) {
-                break;
-            }
-            if (next.needsParameters()) {
-                startGather(next.unit());
-            }
-        }
-        if (use.needsParameters()) {
-            unit.awaitGather();
-        }
-    }
-
-    private void startGather(FsdpUnit unit) {
-        unit.startGather();
-        peakUnits = Math.max(peakUnits, gatheredUnits());
-        peakBytes = Math.max(
-                peakBytes,
-                units.stream()
-                        .filter(FsdpUnit::isGathered)
-                        .mapToLong(FsdpUnit::gatheredBytes)
-                        .sum());
-    }
-
-    private int gatheredUnits() {
-        return (int) units.stream().filter(FsdpUnit::isGathered).count();
-    }
-
-    /** Frees units that were gathered after a wrong prediction, as many as necessary to gather another one. */
-    private void evictUnused() {
-        for (FsdpUnit unit : units) {
-            if (gatheredUnits() < settings.maxGatheredUnits()) {
-                return;
-            }
-            if (unit.isGathered() && !unit.isInUse()) {
-                unit.free();
-            }
-        }
-    }
-
-    /** Frees a unit after a forward pass, unless it is in use or needed next. */
-    private void release(FsdpUnit unit, boolean backwardFollows) {
-        if (unit.isInUse()) {
-            return;
-        }
-        List<Use> expected = (isBackward ? backwardUses : forwardUses).expected();
-        if (expected.isEmpty() && !isBackward && backwardFollows) {
-            expected = backwardUses.expectedFirst();
-        }
-        if (expected.isEmpty() || expected.get(0).unit() != unit) {
-            unit.free();
-        }
-    }
-
-    /** Ends the backward pass of a unit: frees its weights. */
-    private void endBackward(FsdpUnit unit) {
-        unit.takeGradients();
-        unit.inBackward = false;
-        unit.unreduced = unit.isTrainable();
-        if (unit.forwards == 0) {
-            unit.free();
-        }
-    }
-
-    /**
-     * Starts to reduce the gradients of a unit whose backward pass has ended, unless more are expected: from another
-     * backward pass of the unit, as with tied weights, or all of them when the recomputation of several units ends.
-     */
-    private void reduceIfComplete(FsdpUnit unit) {
-        unit.takeGradients();
-        boolean usedAgain = backwardUses.expected().stream().anyMatch(use -> use.unit() == unit && use.backward());
-        if (synchronizing && !usedAgain && (unit.hasArrived() || isCatchingUp)) {
-            reduce(unit);
-        }
-    }
-
-    private void endAllBackward() {
-        units.stream().filter(unit -> unit.inBackward).forEach(this::endBackward);
-    }
-
-    /**
-     * Starts to reduce the gradients of a unit, after the previous reduce-scatter has ended, so that the whole
-     * gradients of only one unit are in memory. All-reduces of shards among replicas continue until the end of the
-     * step.
-     */
-    private void reduce(FsdpUnit unit) {
-        endReduceScatter();
-        unit.unreduced = false;
-        unit.startReduceScatter();
-        reduceScattered = unit;
-    }
-
-    private void endReduceScatter() {
-        if (reduceScattered != null) {
-            FsdpUnit unit = reduceScattered;
-            reduceScattered = null;
-            unit.endReduceScatter();
-        }
+        return schedule.peakBytes();
     }
 
     /**
@@ -637,62 +479,17 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         requireOpen("finishGradientSynchronization()");
         known.requireNoOthers();
         parameters.values().forEach(FsdpParameter::requireStillFrozen);
-        if (!synchronizing) {
+        if (!schedule.isSynchronizing()) {
             throw new IllegalStateException(
                     "finishGradientSynchronization() was called inside noSync(); close its scope first");
         }
         try (var range = ProfilerRange.of("gradient synchronization");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
-            catchUp();
-            endAllBackward();
-            for (FsdpUnit unit : units) {
-                unit.takeGradients();
-                if (unit.unreduced) {
-                    reduce(unit);
-                } else {
-                    unit.requireNoGradient();
-                }
-            }
-            units.forEach(FsdpUnit::free);
-            endReduceScatter();
+            schedule.endStep();
             endReduction();
         }
-        forwardUses.begin();
-        backwardUses.begin();
-        isBackward = false;
         earlyStep.reset();
-    }
-
-    /** Runs the collectives of passes that this rank has not completed, but other ranks may have. */
-    private void catchUp() {
-        for (FsdpUnit unit : units) {
-            if (unit.forwards > 0) {
-                unit.forwards = 0;
-                release(unit, true);
-            }
-        }
-        if (!isBackward) {
-            if (!forwardRecords && forwardUses.expected().isEmpty()) {
-                forwardUses.begin(); // the last forward pass was an evaluation, so this step has none yet
-            }
-            for (Use use : List.copyOf(forwardUses.expected())) {
-                use(use.unit(), false, false);
-                release(use.unit(), true);
-            }
-            backwardUses.begin();
-            isBackward = true;
-        }
-        isCatchingUp = true;
-        try {
-            for (Use use : List.copyOf(backwardUses.expected())) {
-                use(use.unit(), use.backward(), true);
-                use.unit().inBackward |= use.backward();
-                release(use.unit(), true);
-            }
-        } finally {
-            isCatchingUp = false;
-        }
     }
 
     /** Reduces the gradients of replicated parameters, and waits for those that are being reduced among replicas. */
@@ -732,17 +529,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public NoSync noSync() {
         requireOpen("noSync()");
-        if (!synchronizing) {
+        if (!schedule.isSynchronizing()) {
             throw new IllegalStateException("noSync() was called inside noSync()");
         }
-        endAllBackward();
-        synchronizing = false;
-        return new NoSync(this::endNoSync);
-    }
-
-    private void endNoSync() {
-        endAllBackward();
-        synchronizing = true;
+        schedule.setSynchronizing(false);
+        return new NoSync(() -> schedule.setSynchronizing(true));
     }
 
     private void requireOpen(String call) {
