@@ -284,10 +284,7 @@ public record SimulatedStep(
 
         private SimulationTask collective(
                 String what, Collective how, Bytes payload, DeviceGroup group, Collection<SimulationTask> after) {
-            Seconds time = cluster.time(how, payload, group, Algorithm.BEST);
-            if (group.ranks() > 1) {
-                time = time.plus(overheads.eachCollective());
-            }
+            Seconds time = cluster.time(how, payload, group, Algorithm.BEST).plus(overheads.eachCollective());
             return simulation.task(how + " " + what, communication, time, Seconds.ZERO, after);
         }
 

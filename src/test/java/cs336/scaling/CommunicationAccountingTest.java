@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.units.Bytes;
 import cs336.units.Tokens;
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -90,6 +91,16 @@ class CommunicationAccountingTest {
         assertTrue(error.getMessage().contains("16,384 tokens"), error.getMessage());
         long limit = memory.limit(Accelerator.TPU_V5P.memory()).count();
         assertTrue(limit > 10_000 && limit < 11_000, "limit " + limit);
+    }
+
+    @Test
+    void withTwoBytesOfRoomEachDeviceHoldsOneByteOfTheSplitTensors() {
+        var memory = new FsdpMemory(ModelShape.XXL, TrainingState.MIXED, new Tokens(2048), 0.5);
+        long whole = memory.whole().count();
+        long n = memory.devicesToFit(new Bytes(whole + 2));
+        assertEquals(memory.split().count(), n);
+        assertEquals(whole + 1, memory.perDevice(n).count());
+        assertThrows(IllegalArgumentException.class, () -> memory.devicesToFit(new Bytes(whole + 1)));
     }
 
     /** Returns whether the forward pass of a block is compute-bound on 16 × 4 chips, from the problem's numbers. */

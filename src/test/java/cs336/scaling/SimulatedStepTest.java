@@ -131,6 +131,35 @@ class SimulatedStepTest {
     }
 
     @Test
+    void replicasWhoseShardsAndTensorParallelGroupsFillANodeCommunicateBetweenNodes() {
+        Mesh mesh = TWO.withShards(2, ZeroStage.PARAMETERS).withTensor(2);
+        var slow = LINK.withBandwidth(new Bandwidth(1));
+        double inOneNode =
+                step(CLUSTER, mesh, Synchronization.overlapped(), 1).time().value();
+        // With 8 GPUs a node, the link between nodes is not used. With 4, all replicas of a shard are on other nodes.
+        assertEquals(
+                inOneNode,
+                step(nodesOf(8, slow), mesh, Synchronization.overlapped(), 1)
+                        .time()
+                        .value());
+        // the all-reduces of the three blocks' shards take 25 s each instead of 0.25 s
+        SimulatedStep between = step(nodesOf(4, slow), mesh, Synchronization.overlapped(), 1);
+        assertEquals(3 * 25, allReduces(between), 1e-9);
+        assertEquals(3 * 0.25, allReduces(step(CLUSTER, mesh, Synchronization.overlapped(), 1)), 1e-9);
+    }
+
+    private static Cluster nodesOf(int gpus, Link between) {
+        return new Cluster(gpus, LINK, between, Seconds.ZERO);
+    }
+
+    private static double allReduces(SimulatedStep step) {
+        return step.run().on(SimulatedStep.COMMUNICATION).stream()
+                .filter(span -> span.task().startsWith(Collective.ALL_REDUCE.toString()))
+                .mapToDouble(span -> span.length().value())
+                .sum();
+    }
+
+    @Test
     void replicasOfTensorParallelGroupsSendHalfAsMuch() {
         // 1.25 s of activations per block; the last all-reduce takes 0.5 s and begins 0.25 s before the last
         // activations

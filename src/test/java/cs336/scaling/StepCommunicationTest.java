@@ -38,6 +38,7 @@ class StepCommunicationTest {
         assertEquals(4 * 5 * 80, sent(Mesh.single().withTensor(2), 1));
         // of two stages one sends activations, the other one gradients; with more, those in the middle send both
         assertEquals(160, sent(pipeline(2), 1));
+        assertEquals(2 * 160, sent(pipeline(3), 1));
         assertEquals(2 * 160, sent(pipeline(4), 1));
     }
 
