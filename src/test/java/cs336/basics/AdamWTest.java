@@ -452,6 +452,26 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
+    void copiesMadeBetweenStepsAreUpdatedByTheNextStep() {
+        try (var noGrad = NoGrad.open()) {
+            Map<String, Tensor> parameters = Map.of("w", torch.randn(5, 7).set_requires_grad(true));
+            Tensor w = parameters.get("w");
+            try (var optimizer = new AdamW(parameters, OPTIONS)) {
+                w.mutable_grad().put(torch.randn(5, 7));
+                optimizer.step();
+                Tensor copy = optimizer.copies(List.of("w"), DType.BFLOAT16).get(0);
+                for (int i = 0; i < 2; i++) {
+                    Tensor before = copy.clone();
+                    w.mutable_grad().put(torch.randn(5, 7));
+                    optimizer.step();
+                    assertFalse(copy.equal(before));
+                    assertTrue(copy.equal(w.to(DType.BFLOAT16.scalarType())));
+                }
+            }
+        }
+    }
+
+    @Test
     void oneTensorUnderTwoNamesIsRefused() {
         try (var scope = MemoryScope.open()) {
             Tensor shared = torch.ones(3);

@@ -207,13 +207,18 @@ class GradScalerTest extends ScopedTest {
     void anOverflowOfOneOptimizerShrinksTheScaleAndLetsTheOtherStep() {
         Map<String, Tensor> others = Map.of("c", torch.randn(4).set_requires_grad(true));
         try (var other = new AdamW(others, AdamWSettings.of(0.1))) {
-            backward(parameters, scaler);
-            backward(others, scaler);
-            overwrite(others.get("c"), Double.NaN);
-            assertTrue(scaler.step(optimizer));
-            assertFalse(scaler.step(other));
-            scaler.update();
-            assertEquals(SCALE / 4, scaler.scale());
+            for (boolean isOfOther : new boolean[] {false, true}) {
+                double scale = scaler.scale();
+                optimizer.zeroGrad();
+                other.zeroGrad();
+                backward(parameters, scaler);
+                backward(others, scaler);
+                overwrite(isOfOther ? others.get("c") : parameters.get("a"), Double.NaN);
+                assertEquals(isOfOther, scaler.step(optimizer));
+                assertEquals(!isOfOther, scaler.step(other));
+                scaler.update();
+                assertEquals(scale / 4, scaler.scale());
+            }
         }
     }
 
@@ -277,6 +282,29 @@ class GradScalerTest extends ScopedTest {
         wrong.put("scaler.scale", torch.ones(2));
         var shape = assertThrows(IllegalArgumentException.class, () -> scaler.loadState(wrong));
         assertEquals("scaler.scale must be a 0-dimensional fp32", shape.getMessage());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"0, 0", "-8, 0", "NaN, 0", "Infinity, 0", "8, -1", "8, 3"})
+    void stateWithValuesThatNoScalerHasIsRefusedAndChangesNothing(float scale, int steps) {
+        goodStep();
+        Map<String, Tensor> state = state(scale, steps);
+        assertThrows(IllegalArgumentException.class, () -> scaler.loadState(state));
+        assertEquals(SCALE, scaler.scale());
+        assertEquals(1, scaler.state().get("scaler.growth_tracker").item_int());
+    }
+
+    @Test
+    void theLargestCountBelowTheIntervalIsLoadedAndTheNextStepGrows() {
+        scaler.loadState(state(8, 2));
+        goodStep();
+        assertEquals(32, scaler.scale());
+    }
+
+    private static Map<String, Tensor> state(float scale, int steps) {
+        return Map.of(
+                "scaler.scale", torch.scalar_tensor(new Scalar(scale)),
+                "scaler.growth_tracker", torch.scalar_tensor(new Scalar(steps)).to(ScalarType.Int));
     }
 
     @Test
