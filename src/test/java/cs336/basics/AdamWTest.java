@@ -203,6 +203,24 @@ class AdamWTest extends ScopedTest {
     }
 
     @Test
+    void gradientsMayBeTransposed() {
+        Tensor initial = torch.randn(5, 7);
+        Tensor first = initial.clone().set_requires_grad(true);
+        Tensor second = initial.clone().set_requires_grad(true);
+        try (var transposed = new AdamW(Map.of("w", first), OPTIONS);
+                var contiguous = new AdamW(Map.of("w", second), OPTIONS)) {
+            for (int i = 0; i < 3; i++) {
+                Tensor gradient = torch.randn(7, 5).t();
+                first.mutable_grad().put(gradient);
+                second.mutable_grad().put(gradient.contiguous());
+                transposed.step();
+                contiguous.step();
+                assertTrue(first.equal(second));
+            }
+        }
+    }
+
+    @Test
     void stepWithoutAnyGradientDoesNothing() {
         Map<String, Tensor> parameters = leaves(random(), DType.FLOAT64);
         var optimizer = new AdamW(parameters, OPTIONS);

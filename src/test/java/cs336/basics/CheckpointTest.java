@@ -125,6 +125,25 @@ class CheckpointTest extends ScopedTest {
         assertThrows(IOException.class, () -> Checkpoint.load(file, fitting));
     }
 
+    @Test
+    void aChangedByteIsNoticedAndChangesNothing() throws IOException {
+        Map<String, Tensor> saved = parameters(torch.randn(2, 3), torch.randn(4), null);
+        Checkpoint.save(file, saved, Map.of());
+        byte[] bytes = Files.readAllBytes(file);
+        Map<String, Tensor> read = parameters(torch.zeros(2, 3), torch.zeros(4), null);
+        int elements = 2 * 3 + 4;
+        for (int i = 1; i <= elements * Float.BYTES; i++) { // the elements are the last bytes
+            byte[] damaged = bytes.clone();
+            damaged[bytes.length - i] ^= 1;
+            Files.write(file, damaged);
+            assertThrows(IOException.class, () -> Checkpoint.load(file, read));
+        }
+        read.values().forEach(tensor -> assertEquals(0, tensor.abs().max().item_double()));
+        Files.write(file, bytes);
+        Checkpoint.load(file, read);
+        saved.forEach((name, tensor) -> assertTrue(tensor.equal(read.get(name)), name));
+    }
+
     private static Map<String, Tensor> parameters(Tensor a, Tensor b, String more) {
         Map<String, Tensor> parameters = new LinkedHashMap<>();
         parameters.put("a", a);

@@ -200,6 +200,20 @@ class JointLinearTest extends ScopedTest {
     }
 
     @Test
+    void theActionAfterAForwardPassReceivesTheOutputOfItsLayer() {
+        Linear[] layers = layers(Device.cpu(), DType.FLOAT32);
+        Tensor x = input(Device.cpu(), DType.FLOAT32);
+        List<double[]> seen = new ArrayList<>();
+        layers[1].afterForward(output -> seen.add(Tensors.toDoubles(output)));
+        Tensor[] outputs = Linear.jointly(x, layers);
+        assertEquals(1, seen.size());
+        assertArrayEquals(Tensors.toDoubles(outputs[1]), seen.get(0));
+        Linear.jointlyUnread(x, layers);
+        assertEquals(2, seen.size());
+        Arrays.stream(layers).forEach(Linear::close);
+    }
+
+    @Test
     void rejectsAnInputOfAnotherWidth() {
         Linear[] layers = layers(Device.cpu(), DType.FLOAT32);
         Tensor narrow = torch.zeros(2, IN - 1);
