@@ -168,13 +168,15 @@ class TablesOfATraceTest {
         Trace trace = new TraceText()
                 .op(MAIN, "outer", 0, 10_000)
                 .op(MAIN, "inner", 2_000, 5_000)
+                .launch(MAIN, 3_500, 4_500, 1)
                 .op(ENGINE, "elsewhere", 0, 10_000)
                 .raw(memory.formatted(MAIN, 3, 512, 0, 1))
-                .raw(memory.formatted(MAIN, 4, -100, 0, 1))
+                .raw(memory.formatted(MAIN, 4, -100, 0, 1)) // in a call of the operator
+                .raw(memory.formatted(MAIN, 5, 8, 0, 1)) // at its end
                 .raw(memory.formatted(MAIN, 6, 64, -1, 0))
                 .raw(memory.formatted(MAIN, 20, 1, 0, 1)) // in no operator
                 .read();
-        assertEquals(412, OpTable.of(trace).row("inner").deviceMemory());
+        assertEquals(420, OpTable.of(trace).row("inner").deviceMemory());
         assertEquals(0, OpTable.of(trace).row("inner").cpuMemory());
         assertEquals(64, OpTable.of(trace).row("outer").cpuMemory());
         assertEquals(0, OpTable.of(trace).row("elsewhere").deviceMemory());

@@ -187,6 +187,20 @@ class TraceTest {
         assertEquals(140, deviceTime(trace));
     }
 
+    @Test
+    void ofNestedCallsWithOneCorrelationTheOuterOneLaunchesTheKernel() {
+        Trace trace = new TraceText()
+                .op(MAIN, "aten::softmax", 100, 500)
+                .launch(MAIN, 120, 140, 7)
+                .event("cuda_driver", MAIN, "cuLaunchKernelEx", 125, 135, "\"correlation\": 7")
+                .kernel(7, "softmax", 200, 300, 7)
+                .read();
+        assertEquals("cudaLaunchKernel", device(trace, "softmax").launch().name());
+        assertEquals(
+                "aten::softmax;softmax 100\n",
+                FoldedStacks.of(trace, FoldedStacks.Time.DEVICE).toString());
+    }
+
     /** The profiler does not record the call that launches a CUDA graph. */
     @Test
     void aKernelWithoutItsCallBelongsToTheStepDuringWhichItStarts() {
