@@ -105,10 +105,10 @@ public final class LowPrecisionLayerNorm {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             Tensor mean = sum(x, MEAN).div(new Scalar((double) x.size(-1)));
-            Tensor centred = cast(CENTRING, x).sub(cast(CENTRING, cast(MEAN, mean)));
+            Tensor centred = cast(CENTRING, x).sub(cast(CENTRING, mean));
             Tensor squares = cast(SQUARES, centred).square();
             Tensor variance = sum(squares, VARIANCE).div(new Scalar((double) x.size(-1)));
-            Tensor root = cast(ROOT, cast(VARIANCE, variance)).add(eps()).rsqrt();
+            Tensor root = cast(ROOT, variance).add(eps()).rsqrt();
             Tensor y = cast(PRODUCT, centred).mul(cast(PRODUCT, root));
             return scope.escape(y.to(ScalarType.Float));
         }

@@ -9,7 +9,9 @@ import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.NoGrad;
 import cs336.torch.Torch;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
@@ -43,6 +45,28 @@ class GradientUnderflowTest {
             assertTrue(10 * kept.error() < lost.error(), kept + " " + lost);
             var bf16 = GradientUnderflow.of(model, SEQUENCES, TOKENS, DType.BFLOAT16, small);
             assertEquals(0, bf16.lost(), bf16.toString());
+        }
+    }
+
+    @Test
+    void zerosOfTheFp32GradientAreNotLost() {
+        TransformerConfig config = TransformerConfig.builder()
+                .vocabSize(100)
+                .contextLength(TOKENS)
+                .dModel(16)
+                .numLayers(1)
+                .numHeads(2)
+                .dFf(32)
+                .build();
+        try (var model = new TransformerLM(config, Device.cpu());
+                var noScaling = GradScaler.disabled()) {
+            try (var noGrad = NoGrad.open()) { // the probabilities of most tokens become 0 in fp32, too
+                model.namedParameters().get("lm_head.weight").mul_(new Scalar(1e4));
+            }
+            assertEquals(
+                    0,
+                    GradientUnderflow.of(model, SEQUENCES, TOKENS, DType.FLOAT32, noScaling)
+                            .lost());
         }
     }
 

@@ -48,6 +48,16 @@ class LowPrecisionLayerNormTest extends ScopedTest {
     }
 
     @Test
+    void stepsThatAreAddedToTheSetLaterStayWide() {
+        Set<LayerNormStep> steps = EnumSet.of(LayerNormStep.MEAN);
+        LowPrecisionLayerNorm norm = LowPrecisionLayerNorm.of(DType.BFLOAT16, steps);
+        Tensor x = rows(Input.OFF_CENTRE, DType.BFLOAT16);
+        Tensor y = norm.apply(x);
+        steps.addAll(EnumSet.allOf(LayerNormStep.class));
+        assertTrue(norm.apply(x).equal(y));
+    }
+
+    @Test
     void squaresOverflowInFp16AndNotInBf16() {
         assertEquals(1, error(Input.LARGE, DType.FLOAT16, LayerNormStep.SQUARES), "1 ÷ √∞ = 0: every output is 0");
         assertTrue(error(Input.LARGE, DType.BFLOAT16, LayerNormStep.SQUARES) < 1e-3);
