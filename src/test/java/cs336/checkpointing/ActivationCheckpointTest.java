@@ -349,6 +349,26 @@ class ActivationCheckpointTest extends ScopedTest {
         requireSameUnderAutocast(Device.cuda(0), DType.FLOAT16);
     }
 
+    @Test
+    void aBackwardPassUnderAutocastDoesNotUseTheCastOfALaterFunction() {
+        Tensor w = random(Device.cpu(), DType.FLOAT32, 32, 32).set_requires_grad(true);
+        Tensor x = random(Device.cpu(), DType.FLOAT32, 8, 32).set_requires_grad(true);
+        UnaryOperator<Tensor> layer = t -> torch.tanh(t.matmul(w));
+        List<double[]> found = new ArrayList<>();
+        for (boolean isCheckpointed : new boolean[] {false, true}) {
+            try (var autocast = Autocast.of(Device.cpu(), DType.BFLOAT16)) {
+                Tensor h = isCheckpointed ? ActivationCheckpoint.apply(layer, x) : layer.apply(x);
+                Tensor loss = layer.apply(h).to(ScalarType.Float).square().sum(); // autocast keeps the cast of w
+                Tensor[] gradients = Backward.of(loss).gradients(x, w);
+                found.add(Tensors.toDoubles(gradients[0]));
+                found.add(Tensors.toDoubles(gradients[1]));
+            }
+        }
+        assertArrayEquals(found.get(0), found.get(2));
+        double scale = Arrays.stream(found.get(1)).map(Math::abs).max().orElseThrow();
+        assertArrayEquals(found.get(1), found.get(3), 0.01 * scale); // a sum of two casts' gradients in fp32
+    }
+
     private static void requireSameUnderAutocast(Device device, DType dtype) {
         Tensor w = random(device, DType.FLOAT32, 32, 32).set_requires_grad(true);
         Tensor x = random(device, DType.FLOAT32, 8, 32).set_requires_grad(true);

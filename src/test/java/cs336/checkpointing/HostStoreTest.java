@@ -13,8 +13,10 @@ import cs336.torch.MemoryScope;
 import cs336.torch.MemoryStats;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Function;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -80,6 +82,45 @@ class HostStoreTest extends ScopedTest {
         var host = new HostStore();
         for (long rows : new long[] {1, 7, 0}) {
             requireSame(Device.cpu(), host, rows, 3);
+        }
+    }
+
+    @Test
+    void inputsMayBeIntegersOrRequireNoGradient() {
+        Tensor x = leaf(Device.cpu(), 4, 3);
+        Tensor scale = torch.randn(4, 3);
+        Tensor rows = Tensors.of(new long[] {2, 0, 2}, 3);
+        Function<Tensor[], Tensor[]> select =
+                in -> new Tensor[] {torch.sigmoid(in[0].mul(in[1])).index_select(0, in[2])};
+        List<double[]> results = new ArrayList<>();
+        for (ActivationStore store : List.of(ActivationStore.graph(), new HostStore())) {
+            Tensor y = ActivationCheckpoint.applyAll(store, select, select, x, scale, rows)[0];
+            results.add(Tensors.toDoubles(Backward.of(y.square().sum()).gradients(x)[0]));
+        }
+        assertArrayEquals(results.get(0), results.get(1));
+    }
+
+    @Test
+    void afterThePassesNothingRefersToTheInputs() {
+        var host = new HostStore();
+        for (boolean isAbandoned : new boolean[] {true, false}) {
+            Tensor[] kept = {
+                leaf(Device.cpu(), 4, 3).mul(new Scalar(2)),
+                leaf(Device.cpu(), 4, 3).mul(new Scalar(2))
+            };
+            long before = kept[0].storage().use_count();
+            try (var scope = MemoryScope.open()) {
+                host.beginPass();
+                Tensor y = ActivationCheckpoint.applyAll(host, HostStoreTest::gate, HostStoreTest::gate, kept)[0];
+                assertTrue(kept[0].storage().use_count() > before);
+                if (!isAbandoned) {
+                    host.endBlock(host.endBlock(y)).sum().backward();
+                }
+            }
+            if (isAbandoned) {
+                host.beginPass();
+            }
+            assertEquals(before, kept[0].storage().use_count());
         }
     }
 

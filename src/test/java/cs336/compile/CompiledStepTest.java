@@ -228,6 +228,44 @@ class CompiledStepTest {
         }
     }
 
+    @Test
+    void theGradientOfSeveralBatchesIsTheirMean() {
+        for (boolean isFused : new boolean[] {false, true}) {
+            try (var scope = MemoryScope.open();
+                    var module = new Perceptron(Device.cpu());
+                    var plain = new Perceptron(Device.cpu());
+                    var optimizer = new Sgd(module.namedParameters(), 1, 0);
+                    var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {
+                plain.load(module.stateDict());
+                if (isFused) {
+                    step.fuse();
+                }
+                for (int batches = 1; batches <= 3; batches++) {
+                    for (int k = 1; k <= batches; k++) {
+                        Tensor inputs = torch.randn(4, 5);
+                        Tensor targets = torch.randn(4, 3);
+                        squaredError(plain.forward(inputs), targets).backward();
+                        if (k < batches) {
+                            step.accumulate(inputs, targets);
+                        } else {
+                            step.run(inputs, targets);
+                        }
+                    }
+                    for (int i = 0; i < plain.parameters().size(); i++) {
+                        Tensor parameter = plain.parameters().get(i);
+                        Tensor mean = parameter.grad().div(new Scalar(batches));
+                        parameter.detach().sub_(mean);
+                        parameter.mutable_grad().reset();
+                        assertArrayEquals(
+                                Tensors.toDoubles(parameter),
+                                Tensors.toDoubles(module.parameters().get(i)),
+                                1e-6);
+                    }
+                }
+            }
+        }
+    }
+
     /** A module with inputs and targets of different shapes. */
     private static final class Perceptron extends NnModule {
         private final Linear first;

@@ -54,6 +54,18 @@ class ShardAssignmentTest {
     }
 
     @Test
+    void aCopyContinuesWithTheBytesOfTheOriginalAndDoesNotChangeIt() {
+        var assignment = new ShardAssignment(2);
+        assignment.add(sizes(10, 4));
+        ShardAssignment copy = assignment.copy();
+        copy.add(Map.of("new", 5L));
+        assertEquals("{p0=0, p1=1, new=1}", copy.owners().toString());
+        assertArrayEquals(new long[] {10, 9}, copy.bytes());
+        assertEquals("{p0=0, p1=1}", assignment.owners().toString());
+        assertArrayEquals(new long[] {10, 4}, assignment.bytes());
+    }
+
+    @Test
     void laterParametersDoNotChangeEarlierAssignments() {
         var assignment = new ShardAssignment(3);
         assignment.add(sizes(10, 4));
