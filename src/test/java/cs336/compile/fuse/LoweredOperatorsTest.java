@@ -28,6 +28,7 @@ import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -196,6 +197,28 @@ class LoweredOperatorsTest extends ScopedTest {
                     return new Tensor[] {wide.gt(new Scalar(0.1)), wide.lt(new Scalar(0.2)), wide.eq(new Scalar(0.1))};
                 },
                 Tensors.of(new float[] {0.1f, 0.2f}, 2));
+    }
+
+    @Test
+    void castsBetween16BitTypesRound() {
+        DType[] narrow = {DType.BFLOAT16, DType.FLOAT16};
+        for (int i = 0; i < 2; i++) {
+            ScalarType other = narrow[1 - i].scalarType();
+            Tensor x = torch.randn(50).mul(new Scalar(1e5)).to(narrow[i].scalarType()); // fp16 overflows above 65504
+            assertComputes(
+                    in -> new Tensor[] {in[0].to(other).to(ScalarType.Float).mul(new Scalar(2))}, x);
+        }
+    }
+
+    @Test
+    void aWriteWaitsForEarlierReads() {
+        TensorFunction function = in -> {
+            Tensor y = in[0].matmul(in[0]);
+            Tensor doubled = y.mul(new Scalar(2)); // with the sum below one kernel, which ends after the write
+            y.select(0, 1).zero_();
+            return new Tensor[] {doubled.add(in[1]), y};
+        };
+        assertComputes(function, torch.randn(4, 4), torch.randn(4, 4));
     }
 
     @Test
