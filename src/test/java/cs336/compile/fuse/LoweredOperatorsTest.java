@@ -211,6 +211,33 @@ class LoweredOperatorsTest extends ScopedTest {
     }
 
     @Test
+    void numbersThatA16BitTypeDoesNotRepresentAreComparedAfterRounding() {
+        double[] numbers = {256, 257, 258, 0.1, 2049};
+        for (DType dtype : new DType[] {DType.BFLOAT16, DType.FLOAT16}) {
+            Tensor x = Tensors.of(numbers, numbers.length).to(dtype.scalarType());
+            for (double number : numbers) {
+                var scalar = new Scalar(number);
+                assertComputes(in -> new Tensor[] {in[0].eq(scalar), in[0].lt(scalar), in[0].ge(scalar)}, x);
+            }
+        }
+    }
+
+    @Test
+    void anInputThatIsOverwrittenChangesInEveryStage() {
+        TensorFunction function = in -> new Tensor[] {in[0].mul_(in[1]).add(in[1])};
+        Tensor x = torch.randn(3, 4);
+        Tensor y = torch.randn(3, 4);
+        Program recorded = Recorder.record(function, x.clone(), y);
+        Tensor product = x.mul(y);
+        FusionPasses.stages(recorded, Device.cpu()).forEach((stage, program) -> {
+            Tensor overwritten = x.clone();
+            Tensor sum = new Interpreter(program).run(overwritten, y)[0];
+            assertTrue(torch.equal(product, overwritten), stage + "\n" + program);
+            assertTrue(torch.equal(product.add(y), sum), stage + "\n" + program);
+        });
+    }
+
+    @Test
     void aWriteWaitsForEarlierReads() {
         TensorFunction function = in -> {
             Tensor y = in[0].matmul(in[0]);

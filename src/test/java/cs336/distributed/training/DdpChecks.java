@@ -237,18 +237,19 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         try (var model = branches(seed);
                 var ddp = new DistributedDataParallel(model, group, strategy)) {
             for (int step = 0; step < 3; step++) {
-                // Only the last rank uses b; no rank uses c, except rank 0 in step 1.
+                // Only the last rank uses b; no rank uses c, except rank 0 in step 1, when it uses all parameters.
+                boolean usesAll = group.rank() == 0 && step == 1;
                 List<Tensor> used = new ArrayList<>(List.of(model.a));
-                if (group.rank() == last) {
+                if (group.rank() == last || usesAll) {
                     used.add(model.b);
                 }
-                if (group.rank() == 0 && step == 1) {
+                if (usesAll) {
                     used.add(model.c);
                 }
                 model.backward(1 + group.rank(), used.toArray(Tensor[]::new));
                 ddp.finishGradientSynchronization();
                 Branches.requireGradient(model.a, (n + 1) / 2, "a");
-                Branches.requireGradient(model.b, (1 + last) / n, "b");
+                Branches.requireGradient(model.b, (1 + last + (step == 1 && last > 0 ? 1 : 0)) / n, "b");
                 Branches.requireGradient(model.c, step == 1 ? 1 / n : Double.NaN, "c");
                 Branches.requireGradient(model.frozen, Double.NaN, "frozen");
                 model.zeroGrad();
