@@ -21,6 +21,7 @@ import cs336.torch.DeviceKind;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
@@ -237,6 +238,24 @@ class LoweredOperatorsTest extends ScopedTest {
         });
     }
 
+    /** An optimizer's copy is that of a whole parameter. */
+    @Test
+    void aCastOfAPartOfAParameterStaysACast() {
+        Tensor w = torch.randn(6, 4);
+        Tensor x = torch.randn(2, 4).to(ScalarType.BFloat16);
+        TensorFunction function =
+                in -> new Tensor[] {in[0].mul(w.narrow(0, 2, 2).to(ScalarType.BFloat16))};
+        var weights = new MasterWeights() {
+            @Override
+            public List<Tensor> copies(List<String> names, DType dtype) {
+                return names.equals(List.of("w")) ? List.of(w.to(dtype.scalarType())) : null;
+            }
+        };
+        Program recorded = Recorder.run(function, Map.of("w", w), x).program();
+        Program fused = FusionPasses.fuse(recorded, Device.cpu(), weights);
+        assertTrue(torch.equal(function.apply(x)[0], new Interpreter(fused).run(x)[0]), fused.toString());
+    }
+
     @Test
     void aWriteWaitsForEarlierReads() {
         TensorFunction function = in -> {
@@ -246,6 +265,18 @@ class LoweredOperatorsTest extends ScopedTest {
             return new Tensor[] {doubled.add(in[1]), y};
         };
         assertComputes(function, torch.randn(4, 4), torch.randn(4, 4));
+    }
+
+    @Test
+    void aRecomputationDoesNotReadWhatWasOverwritten() {
+        TensorFunction function = in -> {
+            Tensor y = in[0].matmul(in[1]);
+            Tensor rows = y.expand(4, 4).mul(new Scalar(2)); // cheaper to compute from y than to load
+            Tensor product = rows.matmul(in[1]);
+            y.select(1, 1).zero_();
+            return new Tensor[] {rows.add(product), y};
+        };
+        assertComputes(function, torch.randn(1, 4), torch.randn(4, 4));
     }
 
     @Test
