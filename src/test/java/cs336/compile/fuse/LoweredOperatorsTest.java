@@ -280,6 +280,18 @@ class LoweredOperatorsTest extends ScopedTest {
     }
 
     @Test
+    void theSecondTermOfASumIsScaled() {
+        for (DType dtype : new DType[] {DType.FLOAT64, DType.FLOAT32, DType.BFLOAT16}) {
+            Tensor x = torch.randn(5, 3).to(dtype.scalarType());
+            Tensor y = torch.randn(5, 3).to(dtype.scalarType());
+            for (double alpha : new double[] {2, -1, 0.5}) { // products with them are exact
+                var scale = new Scalar(alpha);
+                assertComputes(in -> new Tensor[] {in[0].add(in[1], scale), in[0].sub(in[1], scale)}, x, y);
+            }
+        }
+    }
+
+    @Test
     void reductionsOfOneNumberStayAsTheyAre() {
         assertComputes(
                 in -> new Tensor[] {

@@ -3,6 +3,8 @@ package cs336.distributed.collectives;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cs336.distributed.collectives.Traffic.Volume;
+import cs336.torch.DType;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -22,6 +24,30 @@ class TrafficTest {
         assertEquals(leastSent("all-reduce", 16, n), leastSent("barrier", 16, n));
         assertEquals((n - 1) * 300 / (double) n, leastSent("gather of values", whole, n));
         assertEquals(0, leastSent("all-reduce", whole, 1));
+    }
+
+    @Test
+    void callsOfShardsCountTheBytesOfAllRanks() {
+        var meter = new Traffic.Meter();
+        List<String> operations = List.of(
+                "all-gather",
+                "all-gather of values",
+                "gather of values (root 1)",
+                "reduce-scatter (average)",
+                "all-reduce (sum)",
+                "broadcast (root 0)");
+        for (String operation : operations) {
+            meter.count(new CollectiveCall(operation, DType.BFLOAT16, List.of(5L, 3L)), 4);
+        }
+        meter.count(new CollectiveCall("broadcast (root 2)", DType.FLOAT64, List.of()), 4);
+        Map<String, Volume> expected = Map.of(
+                "all-gather", new Volume(1, 120),
+                "all-gather of values", new Volume(1, 120),
+                "gather of values", new Volume(1, 120),
+                "reduce-scatter", new Volume(1, 120),
+                "all-reduce", new Volume(1, 30),
+                "broadcast", new Volume(2, 38));
+        assertEquals(expected, meter.traffic().byOperation());
     }
 
     @Test
