@@ -1,5 +1,6 @@
 package cs336.distributed.training;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -94,6 +95,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("only a step without overlap waits for the other ranks", ShardingChecks::waiting);
         CHECKS.put("parameters without gradients do not change", ShardingChecks::withoutGradient);
         CHECKS.put("one checkpoint file for all shards", ShardingChecks::checkpoints);
+        CHECKS.put("a step count is not the state of a shard of one element", ShardingChecks::shardOfOneElement);
         CHECKS.put("an invalid state is rejected on all ranks", ShardingChecks::invalidState);
         CHECKS.put("different parameters are rejected on all ranks", ShardingChecks::differentParameters);
         CHECKS.put("a closed or empty optimizer throws on all ranks", ShardingChecks::closedOrEmpty);
@@ -669,6 +671,38 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 assertSame(before.layers().get(1), model.layers().get(1), 0, sharding.toString());
                 assertTrue(distance(before, model) > 0);
                 assertFalse(shards.wholeState().containsKey("fc1.weight.m"));
+            }
+        }
+    }
+
+    /** A step count has the shape [1], like the shard of the last rank. */
+    private static void shardOfOneElement(ProcessGroup group, ShardingTask task) {
+        long elements = (group.size() - 1L) * FlatLayout.ALIGNMENT + 1;
+        Torch.seed(task.seed);
+        Tensor initial = torch.randn(new long[] {elements}, device.options(DType.FLOAT32));
+        Tensor gradient = torch.randn(new long[] {elements}, device.options(DType.FLOAT32));
+        for (Sharding sharding : SHARDINGS) {
+            Map<String, Tensor> parameters = Map.of("w", initial.clone().set_requires_grad(true));
+            Map<String, Tensor> same = Map.of("w", initial.clone().set_requires_grad(true));
+            try (var shards = new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, sharding);
+                    var alone = new AdamW(same, COURSE)) {
+                for (int step = 0; step < 2; step++) {
+                    parameters.get("w").mutable_grad().put(gradient);
+                    same.get("w").mutable_grad().put(gradient);
+                    shards.step();
+                    alone.step();
+                }
+                Map<String, Tensor> whole = shards.wholeState();
+                alone.state().forEach((key, tensor) -> {
+                    if (group.rank() == 0) {
+                        assertArrayEquals(
+                                Tensors.toDoubles(tensor),
+                                Tensors.toDoubles(whole.get(key)),
+                                RTOL,
+                                sharding + ", " + key);
+                    }
+                });
+                shards.loadState(alone.state());
             }
         }
     }
