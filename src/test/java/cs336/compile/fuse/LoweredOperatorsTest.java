@@ -268,6 +268,15 @@ class LoweredOperatorsTest extends ScopedTest {
     }
 
     @Test
+    void integersAreComparedWithNumbersBeyondTheirRange() {
+        Tensor x = integers(DType.INT64, Long.MIN_VALUE, -1, 0, 7, Long.MAX_VALUE);
+        for (double number : new double[] {1e300, -1e300, 1e19}) {
+            var scalar = new Scalar(number);
+            assertComputes(in -> new Tensor[] {in[0].lt(scalar), in[0].ge(scalar), in[0].eq(scalar)}, x);
+        }
+    }
+
+    @Test
     void aRecomputationDoesNotReadWhatWasOverwritten() {
         TensorFunction function = in -> {
             Tensor y = in[0].matmul(in[1]);

@@ -3,6 +3,7 @@ package cs336.distributed.collectives;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
+import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -10,6 +11,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -52,5 +54,27 @@ class CollectiveLogTest extends ScopedTest {
         assertEquals(fingerprint(kinds), fingerprint(again));
         again.add(SMALL);
         assertNotEquals(fingerprint(kinds), fingerprint(again));
+    }
+
+    /** Each rank keeps only its last calls, whose numbers follow from the count. */
+    @Test
+    void afterManyCallsTheDifferentOneIsNamedWithItsNumber() throws Exception {
+        Path store = folder.resolve("store");
+        var other = CompletableFuture.supplyAsync(() -> difference(1, store, LARGE));
+        String difference = difference(0, store, SMALL);
+        assertEquals("; collective 301 is " + SMALL + " on rank 0, but " + LARGE + " on rank 1", difference);
+        assertEquals("; collective 301 is " + LARGE + " on rank 1, but " + SMALL + " on rank 0", other.get());
+    }
+
+    private static String difference(int rank, Path store, CollectiveCall last) {
+        try (var scope = MemoryScope.open();
+                var rendezvous = Rendezvous.inFile(World.local(rank, 2, 1), Duration.ofSeconds(20), store)) {
+            var log = new CollectiveLog(rendezvous, new CollectiveLog.RecentCalls());
+            for (int i = 0; i < 300; i++) {
+                log.record(i % 4 < 2 ? SMALL : LARGE); // each follows each, so ranks compare no further ones
+            }
+            log.record(last);
+            return log.difference();
+        }
     }
 }

@@ -14,15 +14,18 @@ import cs336.distributed.launch.WaitingLaunches;
 import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -157,6 +160,40 @@ class SubgroupTest {
                 Launcher.of(RANKS).timeout(Duration.ofSeconds(20)).run(Subgroups.class, seed);
         String last = String.join("\n", calls.get(3));
         assertTrue(last.contains(" of ranks [1, 3]: barrier of int64 [2]"), last);
+    }
+
+    private record WholeAndPart(ProcessGroup whole, ProcessGroup part) {
+        /** Joins as one of two ranks and runs three equal collectives, after which ranks compare no further ones. */
+        static WholeAndPart join(int rank, Path store) {
+            try (var scope = MemoryScope.open()) {
+                ProcessGroup whole = ProcessGroup.join(
+                        World.local(rank, 2, 1), CollectiveBackend.GLOO, Duration.ofSeconds(10), store);
+                var groups = new WholeAndPart(whole, whole.split(0).split(0));
+                for (int i = 0; i < 3; i++) {
+                    groups.part.allReduce(fp64(1), Reduction.SUM);
+                }
+                return groups;
+            }
+        }
+    }
+
+    @Test
+    void aFailureOfASubgroupIsOneOfTheWholeGroupAndRepeatsWhenAwaitedAgain(@TempDir Path folder) throws Exception {
+        Path store = folder.resolve("store");
+        var second = CompletableFuture.supplyAsync(() -> WholeAndPart.join(1, store));
+        WholeAndPart first = WholeAndPart.join(0, store);
+        WholeAndPart other = second.get();
+        try (var scope = MemoryScope.open()) {
+            PendingCollective pending = first.part.allReduceAsync(fp64(1), Reduction.SUM); // without the other rank
+            assertNull(first.whole.failure());
+            var failure = assertThrows(CollectiveFailure.class, pending::await);
+            assertSame(failure, assertThrows(CollectiveFailure.class, pending::await));
+            assertSame(failure, first.part.failure());
+            assertSame(failure, first.whole.failure());
+        } finally {
+            first.whole.abandon();
+            other.whole.abandon();
+        }
     }
 
     /** Ranks 1 and 3 share a subgroup, in which rank 3 does something else. */
