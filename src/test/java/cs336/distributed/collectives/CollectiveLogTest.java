@@ -2,6 +2,7 @@ package cs336.distributed.collectives;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
@@ -54,6 +55,24 @@ class CollectiveLogTest extends ScopedTest {
         assertEquals(fingerprint(kinds), fingerprint(again));
         again.add(SMALL);
         assertNotEquals(fingerprint(kinds), fingerprint(again));
+    }
+
+    @Test
+    void ranksCompareACallThatFollowsAnotherForTheFirstTime() throws Exception {
+        Path store = folder.resolve("store");
+        var other = CompletableFuture.supplyAsync(() -> failure(1, store, LARGE));
+        assertEquals("collective 4 is " + SMALL + " on rank 0, but " + LARGE + " on rank 1", failure(0, store, SMALL));
+        assertEquals("collective 4 is " + LARGE + " on rank 1, but " + SMALL + " on rank 0", other.get());
+    }
+
+    /** Returns the failure of a call after LARGE, which both ranks have made before, but in another order. */
+    private static String failure(int rank, Path store, CollectiveCall last) {
+        try (var scope = MemoryScope.open();
+                var rendezvous = Rendezvous.inFile(World.local(rank, 2, 1), Duration.ofSeconds(20), store)) {
+            var log = new CollectiveLog(rendezvous, new CollectiveLog.RecentCalls());
+            List.of(SMALL, SMALL, LARGE).forEach(log::record);
+            return assertThrows(CollectiveFailure.class, () -> log.record(last)).getMessage();
+        }
     }
 
     /** Each rank keeps only its last calls, whose numbers follow from the count. */
