@@ -72,7 +72,7 @@ public record ShardedParameterMemory(ModelMemory model, int ranks, int gatheredU
             tensors.add(wholeGradients(last + current));
         } else {
             tensors.add(shardOfGradients(ofHead));
-            tensors.add(wholeGradients((ofHead == shape.headMatrix() ? ofHead : 0) + current));
+            tensors.add(wholeGradients(ofHead + current));
         }
     }
 
