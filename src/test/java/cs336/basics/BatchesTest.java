@@ -8,11 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -92,5 +94,21 @@ class BatchesTest extends ScopedTest {
     private static void assertNames(String argument, org.junit.jupiter.api.function.Executable call) {
         var error = assertThrows(IllegalArgumentException.class, call);
         assertTrue(error.getMessage().startsWith(argument), error.getMessage());
+    }
+
+    @Test
+    void skippedSequencesAreThoseThatWouldHaveBeenDrawn() {
+        int[] tokens = IntStream.range(0, 1000).toArray();
+        Batches drawn = Batches.fromTokens(tokens, 2, 5, Device.cpu(), 7);
+        Batches skipping = Batches.fromTokens(tokens, 2, 5, Device.cpu(), 7);
+        try (var scope = MemoryScope.open()) {
+            for (int batches = 0; batches < 4; batches++) {
+                for (int i = 0; i < batches; i++) {
+                    drawn.next();
+                }
+                skipping.skip(2 * batches);
+                assertTrue(drawn.next().inputs().equal(skipping.next().inputs()));
+            }
+        }
     }
 }

@@ -61,4 +61,14 @@ class StaticInputsTest extends ScopedTest {
                 .getMessage();
         assertEquals("inputs with different dtypes must not share memory in a CUDA graph", message);
     }
+
+    @Test
+    void aConjugatedInputStaysConjugated() {
+        Tensor conjugated = torch.view_as_complex(torch.randn(3, 2)).conj();
+        try (var copies = new StaticInputs(conjugated)) {
+            copies.copy(conjugated);
+            assertTrue(copies.tensors()[0].is_conj());
+            assertTrue(torch.equal(conjugated, copies.tensors()[0]));
+        }
+    }
 }

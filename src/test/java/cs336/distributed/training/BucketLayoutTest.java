@@ -96,4 +96,14 @@ class BucketLayoutTest {
         var error = assertThrows(IllegalArgumentException.class, () -> Strategy.parse("ring", 25));
         assertEquals("mode 'ring' is unknown; known: naive, flat, overlapped, bucketed", error.getMessage());
     }
+
+    @Test
+    void aBucketPrecedesAnotherThatBeginsEarlierButFillsLater() {
+        List<ParameterSize> sizes =
+                List.of(new ParameterSize(1, BFLOAT16), new ParameterSize(1, FLOAT32), new ParameterSize(1, BFLOAT16));
+        List<List<Integer>> members = BucketLayout.of(sizes, 100).buckets().stream()
+                .map(Bucket::parameters)
+                .toList();
+        assertEquals(List.of(List.of(1), List.of(2, 0)), members);
+    }
 }
