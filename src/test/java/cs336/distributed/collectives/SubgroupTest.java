@@ -96,6 +96,7 @@ class SubgroupTest {
             assertEquals(new Traffic.Volume(2, 16 + 24), across.traffic().of("all-reduce"));
             assertEquals(new Traffic.Volume(1, 8), group.traffic().of("all-reduce"));
             assertNull(group.waitingIn());
+            assertArrayEquals(new double[] {RANKS - 1, 0}, group.max(new double[] {(me + RANKS - 1) % RANKS, -me}));
             assertEquals(
                     "root must be a rank from 0 to 1, not 2",
                     assertThrows(IllegalArgumentException.class, () -> across.broadcast(sent, 2))
