@@ -54,4 +54,15 @@ class CompiledRandomNumbersTest extends ScopedTest {
             assertEquals(1, compiled.recordings());
         }
     }
+
+    @Test
+    void equalCallsDrawDifferentNumbers() {
+        Tensor x = torch.ones(100);
+        try (var compiled = Compiled.of(in -> new Tensor[] {in[0].bernoulli(0.5), in[0].bernoulli(0.5)})) {
+            for (int call = 0; call < 2; call++) {
+                Tensor[] drawn = compiled.apply(x);
+                assertFalse(drawn[0].equal(drawn[1]));
+            }
+        }
+    }
 }
