@@ -279,9 +279,9 @@ final class FsdpParameter implements AutoCloseable {
         }
     }
 
-    /** Notes that the reduction will create the gradient of a replicated parameter that has none. */
+    /** Notes that the reduction creates the gradient of a replicated parameter if no rank has one. */
     void expectGradient() {
-        created |= !master.grad().defined();
+        created = true;
     }
 
     /** Removes the gradient of a parameter that no rank has used, unless it is older than this step. */

@@ -134,7 +134,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("bf16 compute with fp32 reduction", this::mixedPrecision);
         each("backward passes in noSync accumulate", this::accumulation);
         each("recomputed backward passes accumulate", this::recomputedAccumulation);
-        each("an unused replicated parameter has no gradient", this::unusedReplicated);
+        each("an unused replicated parameter has no gradient or an older one", this::unusedReplicated);
         each("several forward passes may precede a backward pass, and reverse", this::severalPasses);
         each("clipping uses the norm of all shards", this::clipping);
         each("ranks agree on a gradient overflow", this::overflow);
@@ -543,15 +543,17 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
 
     private static final class WithUnusedNorm extends NnModule {
         private final Linear linear;
+        private final RmsNorm norm;
+        private boolean usesNorm;
 
         WithUnusedNorm(Device device) {
             linear = child("linear", new Linear(3, 3, device, FP64));
-            child("unused", new RmsNorm(3, device, FP64));
+            norm = child("unused", new RmsNorm(3, device, FP64));
         }
 
         @Override
         protected Tensor compute(Tensor x) {
-            return linear.forward(x);
+            return usesNorm ? norm.forward(linear.forward(x)) : linear.forward(x);
         }
     }
 
@@ -559,16 +561,27 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         Torch.seed(seed);
         try (var model = new WithUnusedNorm(device);
                 var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
-            for (int step = 0; step < 2; step++) {
+            Runnable step = () -> {
                 fsdp.forward(torch.ones(new long[] {1, 3}, device.options(FP64)))
                         .sum()
                         .backward();
                 fsdp.finishGradientSynchronization();
+            };
+            for (int i = 0; i < 2; i++) {
+                step.run();
                 fsdp.namedParameters()
                         .forEach((name, shard) -> require(
                                 shard.grad().defined() == name.startsWith("linear"), name + " has a wrong gradient"));
                 fsdp.zeroGrad();
             }
+            model.usesNorm = true;
+            step.run();
+            Tensor weight = fsdp.namedParameters().get("unused.weight");
+            Tensor older = weight.grad().clone();
+            model.usesNorm = false;
+            step.run();
+            require(weight.grad().defined(), "the older gradient of a replicated parameter is lost");
+            requireClose(older, weight.grad(), 0, EXACT, "older gradient");
         }
     }
 
