@@ -23,19 +23,23 @@ class GradientUnderflowTest {
     /** A loss scale with which it underflows in fp16 (below 3·10⁻⁸), as with more tokens or a larger vocabulary. */
     private static final double SMALL_SCALE = 0x1p-14;
 
-    @Test
-    void theLossScaleDeterminesTheUnderflowOfTheLogitsGradients() {
-        Torch.seed(2);
+    private static TransformerLM model(int vocabulary) {
         TransformerConfig config = TransformerConfig.builder()
-                .vocabSize(VOCABULARY)
+                .vocabSize(vocabulary)
                 .contextLength(TOKENS)
                 .dModel(16)
                 .numLayers(1)
                 .numHeads(2)
                 .dFf(32)
                 .build();
+        return new TransformerLM(config, Device.cpu());
+    }
+
+    @Test
+    void theLossScaleDeterminesTheUnderflowOfTheLogitsGradients() {
+        Torch.seed(2);
         var options = new GradScalerSettings(SMALL_SCALE, 2, 0.5, 1);
-        try (var model = new TransformerLM(config, Device.cpu());
+        try (var model = model(VOCABULARY);
                 var small = new GradScaler(Device.cpu(), options);
                 var usual = new GradScaler(Device.cpu())) {
             var lost = GradientUnderflow.of(model, SEQUENCES, TOKENS, DType.FLOAT16, small);
@@ -50,15 +54,7 @@ class GradientUnderflowTest {
 
     @Test
     void zerosOfTheFp32GradientAreNotLost() {
-        TransformerConfig config = TransformerConfig.builder()
-                .vocabSize(100)
-                .contextLength(TOKENS)
-                .dModel(16)
-                .numLayers(1)
-                .numHeads(2)
-                .dFf(32)
-                .build();
-        try (var model = new TransformerLM(config, Device.cpu());
+        try (var model = model(100);
                 var noScaling = GradScaler.disabled()) {
             try (var noGrad = NoGrad.open()) { // the probabilities of most tokens become 0 in fp32, too
                 model.namedParameters().get("lm_head.weight").mul_(new Scalar(1e4));
@@ -72,15 +68,7 @@ class GradientUnderflowTest {
 
     @Test
     void fp32HasNoUnderflow() {
-        TransformerConfig config = TransformerConfig.builder()
-                .vocabSize(100)
-                .contextLength(16)
-                .dModel(16)
-                .numLayers(1)
-                .numHeads(2)
-                .dFf(32)
-                .build();
-        try (var model = new TransformerLM(config, Device.cpu());
+        try (var model = model(100);
                 var noScaling = GradScaler.disabled()) {
             // Gradients of an earlier pass must not count.
             model.parameters().forEach(p -> p.mutable_grad().put(torch.ones_like(p)));
