@@ -27,7 +27,7 @@ final class FsdpSchedule {
     /**
      * Creates the schedule of units that are not in use.
      *
-     * @param maxGathered largest number of units whose parameters are gathered at once because of prefetching
+     * @param maxGathered as {@link FsdpSettings#maxGatheredUnits}
      */
     FsdpSchedule(List<FsdpUnit> units, int maxGathered) {
         this.units = units;
@@ -49,7 +49,7 @@ final class FsdpSchedule {
         return synchronizing;
     }
 
-    /** Ends the backward pass of all units; later ones reduce their gradients or keep them whole. */
+    /** Ends the backward passes of all units. Later ones reduce their gradients ({@code on}) or keep them whole. */
     void setSynchronizing(boolean on) {
         endAllBackward();
         synchronizing = on;
