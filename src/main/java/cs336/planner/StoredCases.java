@@ -50,12 +50,14 @@ public final class StoredCases {
             new StoredFile("h200-x4", "optimizer_state_sharding_accounting", null),
             new StoredFile("h200-x4", "ddp_benchmarking", null));
 
-    /** Names that other commands than {@code fsdp} give to its modes. */
-    private static final Map<String, FsdpMode> OTHER_NAMES =
-            Map.of("bucketed", FsdpMode.DDP, "unsharded", FsdpMode.DDP);
-
-    private static final Set<FsdpMode> PLANNED =
-            Set.of(FsdpMode.DDP, FsdpMode.ZERO_1, FsdpMode.FSDP, FsdpMode.FSDP_WITHOUT_PREFETCH);
+    /** The modes of {@code ddp}, {@code shard} and {@code fsdp} that a plan can have, by their labels there. */
+    private static final Map<String, FsdpMode> MODES = Map.of(
+            "bucketed", FsdpMode.DDP,
+            "unsharded", FsdpMode.DDP,
+            "ddp", FsdpMode.DDP,
+            "zero-1", FsdpMode.ZERO_1,
+            "fsdp", FsdpMode.FSDP,
+            "fsdp-without-prefetch", FsdpMode.FSDP_WITHOUT_PREFETCH);
 
     private static final Set<String> NORMALIZATIONS = Set.of("rmsnorm-fused", "layernorm");
     private static final Set<String> ATTENTIONS = Set.of("flash", "sdpa");
@@ -254,7 +256,7 @@ public final class StoredCases {
         if (mode.isEmpty()) {
             return plan;
         }
-        FsdpMode division = planned(mode);
+        FsdpMode division = MODES.get(mode);
         if (division == null
                 || !text(row, "backend").equals("nccl")
                 || !text(row, "nodes").equals("1")) {
@@ -265,13 +267,5 @@ public final class StoredCases {
                 .withLossRows(lossRows.isEmpty() ? 0 : Integer.parseInt(lossRows));
         double bucketMb = row.getNumber("bucket_mb");
         return bucketMb > 0 ? onAll.withBucketMb(bucketMb) : onAll;
-    }
-
-    /** Returns the mode with a label of {@code ddp}, {@code shard} or {@code fsdp}, or null if it is not planned. */
-    private static FsdpMode planned(String label) {
-        return PLANNED.stream()
-                .filter(mode -> mode.toString().equals(label))
-                .findFirst()
-                .orElse(OTHER_NAMES.get(label));
     }
 }

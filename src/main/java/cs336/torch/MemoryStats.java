@@ -126,12 +126,13 @@ public final class MemoryStats {
                     mounted.resolve(Path.of(fields[2]).normalize().toString().substring(1));
             for (; group.startsWith(mounted); group = group.getParent()) { // in a container only the last one exists
                 Path limit = group.resolve(version2 ? "memory.max" : "memory.limit_in_bytes");
-                if (Files.exists(limit) && !Files.readString(limit).startsWith("max")) {
+                String most = Files.exists(limit) ? Files.readString(limit) : "max";
+                if (!most.startsWith("max")) {
                     long used = number(
                             Files.readString(group.resolve(version2 ? "memory.current" : "memory.usage_in_bytes")));
                     long reclaimable =
                             read(group.resolve("memory.stat"), version2 ? "inactive_file " : "total_inactive_file ");
-                    free = Math.min(free, Math.max(0, number(Files.readString(limit)) - used + reclaimable));
+                    free = Math.min(free, Math.max(0, number(most) - used + reclaimable));
                 }
             }
         }

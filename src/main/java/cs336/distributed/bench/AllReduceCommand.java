@@ -205,7 +205,7 @@ public final class AllReduceCommand extends LabCommand {
                         "--megabytes must be at most " + Strategy.MOST_MB + ", not " + megabytes);
             }
             long bytes = size.movePointRight(MEGA).longValueExact();
-            if (bytes >= 4 && bytes % 4 == 0) {
+            if (AllReducePlan.isSize(bytes)) {
                 requireMemory(megabytes, bytes, kind == DeviceKind.CUDA ? 1 : ranks, kind);
                 return bytes;
             }

@@ -27,11 +27,16 @@ public record AllReducePlan(List<Long> bytes, int warmup, int steps, double seco
     public AllReducePlan {
         bytes = List.copyOf(bytes);
         for (long size : bytes) {
-            if (size <= 0 || size % Float.BYTES != 0) {
+            if (!isSize(size)) {
                 throw new IllegalArgumentException("bytes must be positive multiples of 4, not " + size);
             }
         }
         requireInRange("", warmup, steps, seconds);
+    }
+
+    /** Returns whether a tensor of fp32 elements can have this number of bytes. */
+    static boolean isSize(long bytes) {
+        return bytes > 0 && bytes % Float.BYTES == 0;
     }
 
     /**
