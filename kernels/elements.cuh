@@ -101,6 +101,16 @@ template <typename T, int N> struct Elements {
         return e;
     }
 
+    // The only load of an element by any thread: L1 keeps its lines for other data.
+    static __device__ __forceinline__ Elements loadOnce(const T *at) {
+        if constexpr (BYTES != 16) return load(at);
+        Elements e;
+        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(e.word[0]), "=r"(e.word[1]), "=r"(e.word[2]), "=r"(e.word[3])
+                     : "l"(at));
+        return e;
+    }
+
     // Copies from global to shared memory asynchronously; cp.async.wait_group waits for it.
     static __device__ __forceinline__ void copyAsync(void *shared, const T *at) {
         unsigned to = (unsigned)__cvta_generic_to_shared(shared);

@@ -16,7 +16,7 @@ constexpr int N = VECTOR;
 using X = Elements<T, N>;
 
 #ifdef FORWARD
-// A block processes rows blockIdx.x, blockIdx.x + gridDim.x, …
+// A block computes row blockIdx.x; if there are more rows than a grid has blocks, also blockIdx.x + gridDim.x, …
 // Consecutive threads read consecutive elements of the row.
 extern "C" __global__ void __launch_bounds__(THREADS)
     weighted_sum_forward(const T *x, const T *w, T *y, long rows, int width) {
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         float part = 0;
 #pragma unroll 4
         for (int h = threadIdx.x * N; h < width; h += THREADS * N) {
-            X xs = X::load(x + row * width + h), ws = X::load(w + h);
+            X xs = X::loadOnce(x + row * width + h), ws = X::load(w + h);
 #pragma unroll
             for (int i = 0; i < N; i++) part += xs[i] * ws[i];
         }

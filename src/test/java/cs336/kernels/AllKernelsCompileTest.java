@@ -307,12 +307,9 @@ class AllKernelsCompileTest {
                     "column_sum.cu", "column_sum", Map.of("ELEMENT", RowLayout.cudaName(type)), 1024, 0));
             for (int vector = 1; vector <= 16 / type.bytes(); vector *= 2) {
                 for (String pass : List.of("forward", "backward")) {
-                    variants.add(new KernelVariant(
-                            "weighted_sum.cu",
-                            "weighted_sum_" + pass,
-                            WeightedSum.defines(pass, type, vector),
-                            128,
-                            0));
+                    Map<String, Object> defines = WeightedSum.defines(pass, type, vector);
+                    int threads = (int) defines.get("THREADS");
+                    variants.add(new KernelVariant("weighted_sum.cu", "weighted_sum_" + pass, defines, threads, 0));
                 }
             }
         }

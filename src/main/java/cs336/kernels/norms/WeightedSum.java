@@ -40,11 +40,14 @@ import org.bytedeco.pytorch.global.torch;
  */
 public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
-    private static final Map<WeightedSumKey, Kernel> KERNELS = new ConcurrentHashMap<>();
-    private static final int THREADS = 128; // per block
-    private static final int SM_BLOCKS = 2048 / THREADS; // fills the 2,048 threads of a multiprocessor
+    private static final Map<WeightedSumKey, SizedKernel> KERNELS = new ConcurrentHashMap<>();
+    private static final int FORWARD_THREADS = 64; // per block
+    private static final int BACKWARD_THREADS = 128;
 
     private record WeightedSumKey(String pass, DType type, int vector, Device device) {}
+
+    /** A kernel with the size of its blocks, and how many of them a multiprocessor holds at a time. */
+    private record SizedKernel(Kernel kernel, BlockDim block, int residentBlocks) {}
 
     private WeightedSum() {}
 
@@ -104,9 +107,9 @@ public final class WeightedSum extends AutogradFunction {
         Gpu gpu = Gpu.of(layout.device());
         long rows = x.numel() / layout.width();
         Tensor y = gpu.empty(layout.type(), Tensors.leadingShape(x));
-        int blocks = (int) Math.min(rows, (long) gpu.multiprocessors() * SM_BLOCKS);
-        kernel("forward", layout)
-                .launch(new GridDim(blocks), new BlockDim(THREADS), 0, x, weight, y, rows, layout.width());
+        var grid = new GridDim((int) Math.min(rows, Integer.MAX_VALUE));
+        SizedKernel forward = kernel("forward", layout);
+        forward.kernel.launch(grid, forward.block, 0, x, weight, y, rows, layout.width());
         return y;
     }
 
@@ -115,20 +118,24 @@ public final class WeightedSum extends AutogradFunction {
         RowLayout layout = RowLayout.of(weight, x, dx);
         Gpu gpu = Gpu.of(layout.device());
         long rows = x.numel() / layout.width();
-        int gridX = IntegerMath.ceilDiv(layout.accesses(), THREADS);
-        long gridY = Math.max(1, (long) gpu.multiprocessors() * SM_BLOCKS / gridX);
+        SizedKernel backward = kernel("backward", layout);
+        int gridX = IntegerMath.ceilDiv(layout.accesses(), BACKWARD_THREADS);
+        long gridY = Math.max(1, (long) gpu.multiprocessors() * backward.residentBlocks / gridX);
         var grid = new GridDim(gridX, (int) Math.min(rows, gridY));
         Tensor partial = gpu.empty(grid.y(), layout.width());
-        kernel("backward", layout)
-                .launch(grid, new BlockDim(THREADS), 0, x, weight, dy, dx, partial, rows, layout.width());
+        backward.kernel.launch(grid, backward.block, 0, x, weight, dy, dx, partial, rows, layout.width());
         return new Tensor[] {dx, ColumnSum.of(partial, layout.type(), layout.device())};
     }
 
-    private static Kernel kernel(String pass, RowLayout layout) {
+    private static SizedKernel kernel(String pass, RowLayout layout) {
         return KERNELS.computeIfAbsent(
-                new WeightedSumKey(pass, layout.type(), layout.vector(), layout.device()),
-                key -> KernelModule.load(SOURCE, defines(pass, layout.type(), layout.vector()), layout.device())
-                        .kernel("weighted_sum_" + pass));
+                new WeightedSumKey(pass, layout.type(), layout.vector(), layout.device()), key -> {
+                    Kernel kernel = KernelModule.load(
+                                    SOURCE, defines(pass, layout.type(), layout.vector()), layout.device())
+                            .kernel("weighted_sum_" + pass);
+                    var block = new BlockDim(pass.equals("forward") ? FORWARD_THREADS : BACKWARD_THREADS);
+                    return new SizedKernel(kernel, block, kernel.residentBlocks(block, 0));
+                });
     }
 
     /**
@@ -139,10 +146,11 @@ public final class WeightedSum extends AutogradFunction {
      */
     public static Map<String, Object> defines(String pass, DType type, int vector) {
         Map<String, Object> defines = new LinkedHashMap<>();
-        defines.put(pass.equals("forward") ? "FORWARD" : "BACKWARD", 1);
+        boolean forward = pass.equals("forward");
+        defines.put(forward ? "FORWARD" : "BACKWARD", 1);
         defines.put("ELEMENT", RowLayout.cudaName(type));
         defines.put("VECTOR", vector);
-        defines.put("THREADS", THREADS);
+        defines.put("THREADS", forward ? FORWARD_THREADS : BACKWARD_THREADS);
         return defines;
     }
 }

@@ -172,13 +172,12 @@ class EmulatedNormKernelsTest extends ScopedTest {
     }
 
     private void weightedSum(String name, DType dtype, int width) {
-        int threads = 128;
         int vector = 16 / dtype.bytes();
         String type = RowLayout.cudaName(dtype);
-        for (String pass : List.of("FORWARD", "BACKWARD")) {
-            Map<String, Object> defines = Map.of(pass, 1, "ELEMENT", type, "VECTOR", vector, "THREADS", threads);
-            source(name + pass, "weighted_sum.cu", defines);
-        }
+        Map<String, Object> forward = WeightedSum.defines("forward", dtype, vector);
+        Map<String, Object> backward = WeightedSum.defines("backward", dtype, vector);
+        source(name + "FORWARD", "weighted_sum.cu", forward);
+        source(name + "BACKWARD", "weighted_sum.cu", backward);
         Tensor x = random(dtype, ROWS, width);
         Tensor weight = random(dtype, width);
         Tensor dy = random(dtype, ROWS);
@@ -194,10 +193,11 @@ class EmulatedNormKernelsTest extends ScopedTest {
                 name + "FORWARD::weighted_sum_forward",
                 PERSISTENT_BLOCKS,
                 1,
-                threads,
+                (int) forward.get("THREADS"),
                 0,
                 List.of(xs, w, y, ROWS, width));
         String partial = gpu.tensor("float", (long) PERSISTENT_BLOCKS * width * Float.BYTES);
+        int threads = (int) backward.get("THREADS");
         int columns = threads * vector;
         gpu.launch(
                 name + "BACKWARD::weighted_sum_backward",

@@ -57,6 +57,7 @@ template <typename T, int N> struct Elements {
         return from(at);
     }
     static Elements loadKept(const T *at) { return load(at); }
+    static Elements loadOnce(const T *at) { return load(at); }
     static Elements loadLast(const T *at) { return load(at); }
     static Elements fromShared(const void *shared) {
         requireShared(shared, BYTES);
