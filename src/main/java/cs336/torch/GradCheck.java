@@ -177,14 +177,15 @@ public final class GradCheck {
                     for (int j : selected) {
                         difference += differences[i][e][j];
                     }
-                    double error = Math.abs(gradient[e] - difference) / Math.max(1, Math.abs(difference));
+                    double scale = Math.max(1, Math.abs(difference));
+                    double error = Math.abs(gradient[e] - difference) / scale;
                     if (!(error <= TOLERANCE)) { // also true for NaN
                         String found = gradients[k] == null ? "no gradient" : text(gradient[e]);
                         throw new AssertionError("derivative of " + names(selected) + " with respect to input " + i
                                 + " at "
                                 + Arrays.toString(index(e, Tensors.shape(leaves[i]))) + ": backward gives " + found
-                                + ", central differences give " + text(difference) + " (error " + text(error)
-                                + ", allowed " + text(TOLERANCE) + ")");
+                                + ", central differences give " + text(difference)
+                                + " (allowed difference: " + text(TOLERANCE * scale) + ")");
                     }
                     worst = Math.max(worst, error);
                 }
