@@ -41,8 +41,14 @@ public final class Rendezvous implements AutoCloseable {
     /** Additional time for a query beyond its limit, on a busy machine. */
     private static final Duration MARGIN = Duration.ofMillis(2500);
 
-    /** Timeout for requests that do not depend on another rank. */
-    private static final Duration REQUEST_TIMEOUT = Duration.ofSeconds(2);
+    /**
+     * Shortest timeout for requests that do not depend on another rank; a tenth of the ranks' timeout if that is
+     * longer.
+     */
+    private static final Duration LEAST_REQUEST_TIMEOUT = Duration.ofSeconds(2);
+
+    /** How long a rank waits for what others report about a failure that ends all of them. */
+    private static final Duration REPORT_TIMEOUT = Duration.ofSeconds(2);
 
     private static final long RETRY_MS = 20;
 
@@ -96,7 +102,7 @@ public final class Rendezvous implements AutoCloseable {
      * @param some ranks of the world, in ascending order
      */
     Rendezvous subgroup(String name, List<Integer> some) {
-        return request(REQUEST_TIMEOUT, () -> new Rendezvous(this, name, some));
+        return request(() -> new Rendezvous(this, name, some));
     }
 
     private static Store withToken(Store store) {
@@ -248,7 +254,7 @@ public final class Rendezvous implements AutoCloseable {
      * @throws CollectiveFailure if another process has the same rank, or a rank does not arrive in time
      */
     List<String> register(String description) {
-        if (request(REQUEST_TIMEOUT, () -> store.add("arrived/" + world.rank(), 1)) > 1) {
+        if (request(() -> store.add("arrived/" + world.rank(), 1)) > 1) {
             throw new CollectiveFailure("rank " + world.rank() + " of " + world.size()
                     + " is already registered: two processes have this rank, or the store is of an earlier run");
         }
@@ -290,12 +296,12 @@ public final class Rendezvous implements AutoCloseable {
      * it.
      */
     private CollectiveFailure failed(String message) {
-        request(REQUEST_TIMEOUT, () -> {
+        request(() -> {
             store.set(FAILED, new ByteVector(message.getBytes(StandardCharsets.UTF_8)));
             return null;
         });
         post("informed", "");
-        long end = System.nanoTime() + REQUEST_TIMEOUT.toNanos();
+        long end = System.nanoTime() + REPORT_TIMEOUT.toNanos();
         for (int rank = 1; world.rank() == 0 && rank < world.size(); rank++) {
             if (has(key("here", rank))) {
                 readUntil("informed", rank, end);
@@ -319,7 +325,7 @@ public final class Rendezvous implements AutoCloseable {
     /** Publishes a text for the other ranks; at most once per name. */
     void post(String name, String text) {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-        request(REQUEST_TIMEOUT, () -> {
+        request(() -> {
             store.set(key(name, world.rank()), new ByteVector(bytes));
             return null;
         });
@@ -351,7 +357,7 @@ public final class Rendezvous implements AutoCloseable {
     String silentMembers() {
         try {
             post("unconnected", "");
-            long end = System.nanoTime() + REQUEST_TIMEOUT.toNanos();
+            long end = System.nanoTime() + REPORT_TIMEOUT.toNanos();
             List<Integer> silent = members.stream()
                     .filter(member -> readUntil("unconnected", member, end) == null)
                     .toList();
@@ -362,7 +368,7 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private String get(String key) {
-        return request(REQUEST_TIMEOUT, () -> new String(store.get(key).get(), StandardCharsets.UTF_8));
+        return request(() -> new String(store.get(key).get(), StandardCharsets.UTF_8));
     }
 
     /**
@@ -381,7 +387,13 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private boolean has(String key) {
-        return request(REQUEST_TIMEOUT, () -> store.check(new StringVector(key)));
+        return request(() -> store.check(new StringVector(key)));
+    }
+
+    /** Runs a request that does not depend on another rank; a busy file system or host may take seconds to answer. */
+    private <T> T request(Supplier<T> request) {
+        Duration tenth = timeout.dividedBy(10);
+        return request(tenth.compareTo(LEAST_REQUEST_TIMEOUT) > 0 ? tenth : LEAST_REQUEST_TIMEOUT, request);
     }
 
     private <T> T request(Duration limit, Supplier<T> request) {

@@ -112,4 +112,19 @@ class RendezvousTest {
             }
         }
     }
+
+    /** Longer than the limit that a request has in a run with a short timeout. */
+    @Test
+    void aStoreThatStallsForSecondsDoesNotEndARunWithALongTimeout() throws Exception {
+        Path store = folder.resolve("store");
+        try (var rendezvous = Rendezvous.inFile(World.local(0, 1, 29_500), Duration.ofSeconds(60), store)) {
+            rendezvous.post("created", "");
+            Process holder = new ProcessBuilder("flock", store.toString(), "sh", "-c", "echo locked; sleep 5").start();
+            assertEquals('l', holder.getInputStream().read());
+            long begin = System.nanoTime();
+            rendezvous.post("key", "value");
+            assertTrue(System.nanoTime() - begin > 3e9, "the lock did not stall the store");
+            assertEquals("value", rendezvous.read("key", 0, Duration.ofSeconds(10)));
+        }
+    }
 }
