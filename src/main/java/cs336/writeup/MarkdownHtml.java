@@ -54,9 +54,11 @@ public final class MarkdownHtml {
             Pattern.compile("\\(?(?<![\\d.,])\\d[\\d.,]*(?:×| %|B\\b|\u00a0\\w+/s)[).,;:]*+(?=[^<>]*<)");
 
     /**
-     * An option or the name of a command in code; the PDF renderer would allow breaks after hyphens and in {@code ./}.
+     * An option, the name of a command, or a short name with dots in code; the PDF renderer would allow breaks after
+     * hyphens and dots and in {@code ./}.
      */
-    private static final Pattern OPTION = Pattern.compile("(?<=[ >])(?:--?\\w[\\w-]*+|\\./\\w++)(?=[^<>]*</code>)");
+    private static final Pattern CODE_NAME = Pattern.compile(
+            "(?<=[ >])(?:--?\\w[\\w-]*+|\\./\\w++)(?=[^<>]*</code>)" + "|(?<=<code>)\\w[\\w.]{1,29}(?=</code>)");
 
     /** The address of an inlined image. */
     private static final Pattern DATA = Pattern.compile("\"data:[^\"]*+\"");
@@ -127,7 +129,7 @@ public final class MarkdownHtml {
             return "\"data:\"";
         });
         String marked = MARKED.matcher(text).replaceAll(whole);
-        String commands = OPTION.matcher(marked).replaceAll(whole);
+        String commands = CODE_NAME.matcher(marked).replaceAll(whole);
         String amounts = AMOUNT.matcher(commands).replaceAll(whole);
         Iterator<String> inOrder = images.iterator();
         return DATA.matcher(amounts).replaceAll(image -> Matcher.quoteReplacement(inOrder.next()));

@@ -58,6 +58,7 @@ class MarkdownHtmlTest {
         assertFalse(html("a --b and `c-d`").contains("span"));
         assertTrue(html("```\na --b-c\n```\n").contains("a " + option));
         assertEquals("<p><code><span class=\"whole\">./a</span> b</code></p>\n", html("`./a b`"));
+        assertEquals("<p><code><span class=\"whole\">a.b</span></code> c</p>\n", html("`a.b` c"));
     }
 
     @Test
