@@ -9,8 +9,10 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -163,7 +165,8 @@ public final class Measurements {
     /**
      * Stores the rows of a case and replaces its earlier rows. The rows are on disk when this method returns.
      *
-     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
+     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters, or a
+     *     parameter has the name of another column, such as {@code n}; upper and lower case are not distinguished
      */
     public void put(Case c, List<Measurement> measured, Provenance provenance) throws IOException {
         Objects.requireNonNull(c, "c must not be null");
@@ -178,7 +181,7 @@ public final class Measurements {
      *
      * @param common the implementation and the parameters that the cases have in common
      * @param measured rows by case; all cases have parameters of the same names
-     * @throws IllegalArgumentException if there is no case, or the file's parameter columns differ from theirs
+     * @throws IllegalArgumentException if there is no case, or their parameters are rejected as by {@link #put}
      */
     public void putAll(Case common, Map<Case, List<Measurement>> measured, Provenance provenance) throws IOException {
         Objects.requireNonNull(common, "common must not be null");
@@ -218,6 +221,8 @@ public final class Measurements {
     /**
      * Stores the values of the steps of a case and replaces its earlier ones. They are on disk when this method
      * returns.
+     *
+     * @throws IllegalArgumentException if the parameters are rejected as by {@link #put}
      */
     public void putSteps(Case c, List<Samples> samples) throws IOException {
         var cells = new ArrayList<List<String>>();
@@ -239,7 +244,7 @@ public final class Measurements {
     /**
      * Checks that the file's columns match a case.
      *
-     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
+     * @throws IllegalArgumentException if the parameters are rejected as by {@link #put}
      */
     public void requireSameColumns(Case c) throws IOException {
         requireSameColumns(rows, c, COLUMNS);
@@ -267,6 +272,13 @@ public final class Measurements {
     }
 
     private static void requireSameColumns(TidyCsv file, Case c, List<String> columns) throws IOException {
+        var names = new HashSet<String>(columns);
+        for (String name : c.parameters().keySet()) {
+            if (!names.add(name.toLowerCase(Locale.ROOT))) {
+                throw new IllegalArgumentException("parameter " + name + " has the name of another column of "
+                        + file.path() + "; rename the parameter");
+            }
+        }
         List<List<String>> lines = lines(file);
         if (lines.isEmpty()) {
             return;

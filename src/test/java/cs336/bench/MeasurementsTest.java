@@ -288,6 +288,23 @@ class MeasurementsTest {
     }
 
     @Test
+    void aParameterWithTheNameOfAnotherColumnIsRejectedBeforeAnythingIsStored() throws IOException {
+        Case small = size("small", 128);
+        for (Case c : List.of(small.with("n", 3), small.with("Status", "cold"), small.with("Size", "s"))) {
+            var e = assertThrows(IllegalArgumentException.class, () -> measurements.put(c, measured(1), HERE));
+            assertTrue(e.getMessage().contains("has the name of another column"), e.getMessage());
+        }
+        Case step = small.with("step", 3);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> measurements.putSteps(step, List.of(new Samples(TOTAL, List.of(1.0)))));
+        assertFalse(Files.exists(measurements.path()));
+        assertFalse(Files.exists(measurements.stepsPath()));
+        measurements.put(step, measured(1), HERE); // this file has no column of that name
+        assertEquals(3, measurements.table().intColumn("step").get(0));
+    }
+
+    @Test
     void casesThatAreStoredTogetherReplaceAllEarlierOnesOfTheirGroup() throws IOException {
         Case small = size("small", 128), large = size("large", 128);
         measurements.putAll(small, Map.of(small.with("kernel", "old"), measured(1)), HERE);
