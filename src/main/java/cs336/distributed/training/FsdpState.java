@@ -285,12 +285,19 @@ final class FsdpState {
         return parameter.shape()[0];
     }
 
-    /** Returns the rows of a tensor in all files; 0 if it does not have the dimensions of the parameter. */
+    /**
+     * Returns the rows of a tensor in all files; −1 if it has none: if it does not have the dimensions of the
+     * parameter, or is a step count, which may have the shape of a small parameter.
+     */
     private static long totalRows(Path source, List<Safetensors> files, String name, FsdpParameter parameter) {
         long total = 0;
         for (Safetensors file : files) {
-            List<Long> found = entry(source, file, name).shape();
-            total += found.size() == parameter.shape().length && !found.isEmpty() ? found.get(0) : 0;
+            SafetensorsEntry found = entry(source, file, name);
+            List<Long> shape = found.shape();
+            if (!found.dtype().isFloatingPoint() || shape.size() != parameter.shape().length || shape.isEmpty()) {
+                return -1;
+            }
+            total += shape.get(0);
         }
         return total;
     }

@@ -124,6 +124,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("tied weights and gradients of all shards", this::gradients);
         each("a rank may have no data", this::noData);
         each("checkpoints of any number of ranks resume training", this::checkpoints);
+        each("step counts are not mistaken for rows of a bias", this::stepCounts);
         each("buffers begin as on rank 0, and are saved and loaded", this::buffers);
         each("a whole state dict keeps its values when training continues", this::wholeStateIsACopy);
         if (group.size() > 3) {
@@ -1147,6 +1148,59 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             expected.namedParameters()
                     .forEach((name, tensor) ->
                             requireClose(tensor, alone.namedParameters().get(name), 0, 1e-9, "alone: " + name));
+        }
+    }
+
+    /** A step count has one element, like a bias with one output, or like each shard of one with an output per rank. */
+    private void stepCounts() throws IOException {
+        Path saved = Path.of(group.allGather(
+                        group.rank() == 0 ? Files.createTempDirectory("biases").toString() : "")
+                .get(0));
+        ProcessGroup fewer = group.split(Math.min(group.rank(), 1));
+        for (int outputs : new int[] {1, group.size()}) {
+            Tensor x = torch.rand(new long[] {4, 3}, device.options(FP64));
+            group.broadcast(x, 0);
+            Path whole = saved.resolve("whole-" + outputs);
+            Path shards = saved.resolve("shards-" + outputs);
+            try (var alone = biased(outputs);
+                    var adamAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.01));
+                    var model = biased(outputs);
+                    var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                    var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+                squaresStep(fsdp, adam, x);
+                fsdp.save(whole, adam, Map.of());
+                fsdp.saveShards(shards, adam, Map.of());
+                for (int step = 0; step < 2; step++) {
+                    Backward.of(alone.forward(x).square().sum()).run();
+                    step(adamAlone);
+                }
+                for (ProcessGroup ranks : List.of(group, fewer)) {
+                    requireResumed(alone, ranks, whole, x);
+                    requireResumed(alone, ranks, shards, x);
+                }
+            }
+        }
+    }
+
+    private Linear biased(int outputs) {
+        Torch.seed(seed);
+        return new Linear(3, outputs, true, device, FP64);
+    }
+
+    private static void squaresStep(FullyShardedDataParallel fsdp, Optimizer optimizer, Tensor x) {
+        Backward.of(fsdp.forward(x).square().sum()).run();
+        fsdp.finishGradientSynchronization();
+        step(optimizer);
+    }
+
+    private void requireResumed(Linear expected, ProcessGroup ranks, Path checkpoint, Tensor x) throws IOException {
+        int outputs = (int) expected.namedParameters().get("bias").size(0);
+        try (var model = biased(outputs);
+                var fsdp = new FullyShardedDataParallel(model, ranks, STANDARD);
+                var adam = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.01))) {
+            fsdp.load(checkpoint, adam);
+            squaresStep(fsdp, adam, x);
+            requireSame(expected, fsdp, 0, EXACT, checkpoint.getFileName() + " on " + ranks.size() + " ranks");
         }
     }
 
