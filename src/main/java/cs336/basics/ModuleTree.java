@@ -42,7 +42,7 @@ final class ModuleTree {
                 .filter(parameter -> !parameter.isNull())
                 .mapToLong(Tensor::numel)
                 .sum();
-        return module.getClass().getSimpleName()
+        return module.typeName()
                 + (shapes.isEmpty() ? "" : " (" + shapes + ")")
                 + (count == 0 ? "" : String.format(Locale.ROOT, ", %,d parameters", count));
     }

@@ -53,7 +53,7 @@ public abstract class NnModule implements AutoCloseable {
     private boolean closed;
     private Runnable beforeForward = () -> {};
     private Consumer<Tensor> afterForward = NO_ACTION;
-    private String name = getClass().getSimpleName(); // for a child, the name that its parent gave it
+    private String name = typeName(); // for a child, the name that its parent gave it
 
     /**
      * Runs the forward pass in a {@link ProfilerRange} of the layer's name. Intermediate tensors are freed when it
@@ -255,7 +255,7 @@ public abstract class NnModule implements AutoCloseable {
 
     private void requireNew(String kind, Set<String> known, String name) {
         if (known.contains(name)) {
-            throw new IllegalArgumentException(getClass().getSimpleName() + " already has a " + kind + " " + name);
+            throw new IllegalArgumentException(typeName() + " already has a " + kind + " " + name);
         }
     }
 
@@ -300,7 +300,7 @@ public abstract class NnModule implements AutoCloseable {
 
     private void requireChild(String name) {
         if (!children.containsKey(name)) {
-            throw new IllegalArgumentException(getClass().getSimpleName() + " has no child " + name);
+            throw new IllegalArgumentException(typeName() + " has no child " + name);
         }
     }
 
@@ -482,10 +482,16 @@ public abstract class NnModule implements AutoCloseable {
         }
     }
 
+    /** Returns the simple name of the class; for an anonymous class, which has none, that of its superclass. */
+    final String typeName() {
+        Class<?> type = getClass();
+        return (type.isAnonymousClass() ? type.getSuperclass() : type).getSimpleName();
+    }
+
     /** Returns the layers as a tree, with the shapes and numbers of their parameters. */
     @Override
     public String toString() {
-        return closed ? getClass().getSimpleName() + ", closed" : ModuleTree.of(this);
+        return closed ? typeName() + ", closed" : ModuleTree.of(this);
     }
 
     /** Frees resources of this layer other than parameters, buffers and child layers. By default there are none. */

@@ -83,6 +83,24 @@ class NnModuleTest {
     }
 
     @Test
+    void aLayerOfAnAnonymousClassHasTheNameOfItsSuperclass() {
+        try (var scope = MemoryScope.open()) {
+            Tensor x = torch.randn(2, 3);
+            var layer = new NnModule() {
+                @Override
+                protected Tensor compute(Tensor input) {
+                    return null;
+                }
+            };
+            var ofOutput = assertThrows(IllegalStateException.class, () -> layer.forward(x));
+            assertEquals("NnModule must compute a tensor, not null", ofOutput.getMessage());
+            assertEquals("NnModule", layer.toString());
+            layer.close();
+            assertEquals("NnModule, closed", layer.toString());
+        }
+    }
+
+    @Test
     void aParameterWithAGraphIsRejectedBecauseItWouldNotBeTrained() {
         try (var scope = MemoryScope.open();
                 var layer = new Assembled()) {
