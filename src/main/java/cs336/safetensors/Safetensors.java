@@ -8,6 +8,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.StrictJson;
+import cs336.torch.Tensors;
 import java.io.IOException;
 import java.io.StringReader;
 import java.nio.ByteBuffer;
@@ -187,10 +188,11 @@ public final class Safetensors implements AutoCloseable {
      * @param tensors the tensors by name, on any device
      * @param metadata strings by name
      * @throws IOException if the file cannot be written
-     * @throws IllegalArgumentException if a tensor is named {@code __metadata__} or has a dtype that is not in
-     *     {@link DType}, or the metadata has the reserved name {@code crc32c}
+     * @throws IllegalArgumentException if a tensor is null, closed or undefined, is named {@code __metadata__} or has a
+     *     dtype that is not in {@link DType}, or the metadata has the reserved name {@code crc32c}
      */
     public static void write(Path file, Map<String, Tensor> tensors, Map<String, String> metadata) throws IOException {
+        tensors.forEach(Safetensors::requireWritable);
         // Tensors with wider elements first, so that each is aligned in a memory-mapped file.
         List<String> order = new ArrayList<>(tensors.keySet());
         order.sort(Comparator.comparing(name -> -DType.of(tensors.get(name)).bytes()));
@@ -225,6 +227,15 @@ public final class Safetensors implements AutoCloseable {
             }
         } finally {
             Files.deleteIfExists(part);
+        }
+    }
+
+    private static void requireWritable(String name, Tensor tensor) {
+        Tensors.requireDefined("tensor '" + name + "'", tensor);
+        try {
+            DType.of(tensor);
+        } catch (IllegalArgumentException e) {
+            throw new IllegalArgumentException("tensor '" + name + "' cannot be written: " + e.getMessage(), e);
         }
     }
 

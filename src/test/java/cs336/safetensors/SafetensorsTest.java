@@ -26,6 +26,7 @@ import java.util.Map;
 import java.util.Random;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -196,6 +197,24 @@ class SafetensorsTest extends ScopedTest {
         Path file = folder.resolve("null.safetensors");
         var e = assertThrows(NullPointerException.class, () -> Safetensors.write(file, Map.of(), metadata));
         assertEquals("metadata 'step' must not be null", e.getMessage());
+    }
+
+    @Test
+    void aTensorThatCannotBeWrittenIsNamed() {
+        Path file = folder.resolve("refused.safetensors");
+        Tensor closed = torch.ones(1);
+        closed.close();
+        Tensor narrow = torch.ones(1).to(ScalarType.Short);
+        Map<String, Tensor> refused = new LinkedHashMap<>();
+        refused.put("tensor 'w' must not be null", null);
+        refused.put("tensor 'w' is closed; its memory scope has ended", closed);
+        refused.put("tensor 'w' cannot be written: tensor has the unsupported dtype Short", narrow);
+        refused.forEach((message, tensor) -> {
+            Map<String, Tensor> tensors = new HashMap<>();
+            tensors.put("w", tensor);
+            var e = assertThrows(IllegalArgumentException.class, () -> Safetensors.write(file, tensors, Map.of()));
+            assertEquals(message, e.getMessage());
+        });
     }
 
     @Test
