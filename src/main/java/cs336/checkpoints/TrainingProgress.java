@@ -1,5 +1,6 @@
 package cs336.checkpoints;
 
+import cs336.bench.ArgumentCheck;
 import cs336.torch.Device;
 import cs336.torch.Torch;
 import java.nio.file.Path;
@@ -8,6 +9,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.stream.Collectors;
 
 /**
@@ -15,8 +17,9 @@ import java.util.stream.Collectors;
  * {@code data}, {@code run.…} and, in Base64, {@code random.0}, {@code random.1} …
  *
  * @param steps number of steps that were trained
- * @param sequences number of sequences that all processes have taken from the data
- * @param heads number of attention heads of the model, which the shapes of its parameters do not show
+ * @param sequences number of sequences that all processes have taken from the data, at least one per step
+ * @param heads number of attention heads of the model, which the shapes of its parameters do not show; 0 for a model
+ *     without attention
  * @param data description of the data; null for a checkpoint without it
  * @param settings descriptions of the other options of the run by name, see {@link TrainingOptions#settings}; empty for
  *     a checkpoint without them
@@ -33,6 +36,21 @@ public record TrainingProgress(
 
     /** A resumed run may have fewer ranks and smaller batches than before, by up to this factor. */
     private static final long MOST_SHRINKAGE = 1024;
+
+    /**
+     * @throws IllegalArgumentException if a number is negative, or there are fewer sequences than steps: {@link #of}
+     *     would refuse such a checkpoint
+     */
+    public TrainingProgress {
+        Objects.requireNonNull(settings, "settings must not be null");
+        Objects.requireNonNull(randomStates, "randomStates must not be null");
+        ArgumentCheck.atLeast("steps", 0, steps);
+        ArgumentCheck.atLeast("heads", 0, heads);
+        if (sequences < steps) {
+            throw new IllegalArgumentException(
+                    "sequences must be at least the number of steps, " + steps + ", not " + sequences);
+        }
+    }
 
     /** The position before the first step. */
     public static final TrainingProgress START = new TrainingProgress(0, 0, 0, null, Map.of(), List.of());

@@ -148,6 +148,16 @@ class CheckpointFolderTest extends ScopedTest {
         assertEquals(file + " has no number of trained steps in its metadata entry 'step'", e.getMessage());
     }
 
+    @Test
+    void aPositionFromWhichNoRunCouldResumeIsRefused() {
+        var negative = assertThrows(
+                IllegalArgumentException.class, () -> new TrainingProgress(-1, 4, 0, "a text", Map.of(), List.of()));
+        assertEquals("steps must be at least 0, not -1", negative.getMessage());
+        var uncounted = assertThrows(
+                IllegalArgumentException.class, () -> new TrainingProgress(7, 0, 0, "a text", Map.of(), List.of()));
+        assertEquals("sequences must be at least the number of steps, 7, not 0", uncounted.getMessage());
+    }
+
     /** Saves a checkpoint in each step. */
     static final class SavingSteps implements MemoryGrowth.Work {
         /** Few bytes, because copies of it may wait for the writer when memory is read. */
