@@ -6,6 +6,7 @@ import static cs336.units.UnitFactors.NANOS_PER_MS;
 import static cs336.units.UnitFactors.NANOS_PER_US;
 
 import cs336.bench.AlignedText;
+import cs336.bench.ArgumentCheck;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -224,8 +225,13 @@ public final class OpTable {
         return new OpTable(rows.stream().sorted(order).toList());
     }
 
-    /** Returns the table of the first {@code count} rows. */
+    /**
+     * Returns the table of the first {@code count} rows.
+     *
+     * @throws IllegalArgumentException if {@code count} is negative
+     */
     public OpTable top(int count) {
+        ArgumentCheck.atLeast("count", 0, count);
         return new OpTable(rows.subList(0, Math.min(count, rows.size())));
     }
 

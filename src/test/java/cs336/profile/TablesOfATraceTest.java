@@ -140,6 +140,8 @@ class TablesOfATraceTest {
                 OPS.filter(row -> row.calls() > 1 && row.deviceSelf() > 100)
                         .rows()
                         .size());
+        var negative = assertThrows(IllegalArgumentException.class, () -> OPS.top(-1));
+        assertEquals("count must be at least 0, not -1", negative.getMessage());
         var e = assertThrows(IllegalArgumentException.class, () -> OPS.row("aten::bmm"));
         assertTrue(e.getMessage().contains("'aten::bmm'") && e.getMessage().contains("aten::mm"), e.getMessage());
     }

@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -93,6 +94,7 @@ public final class MemoryProfile implements AutoCloseable {
      * @throws IllegalStateException if the recording is stopped
      */
     public synchronized void mark(MemoryCategory category, Map<String, Tensor> tensors) {
+        Objects.requireNonNull(category, "category must not be null");
         requireRecording();
         try (var scope = MemoryScope.open()) {
             tensors.forEach((name, tensor) -> {

@@ -1,5 +1,6 @@
 package cs336.profile.memory;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.WholeFile;
 import cs336.numbers.Tables;
 import java.io.IOException;
@@ -165,8 +166,10 @@ public final class MemoryRecord {
      * @param from first event
      * @param until first event after the interval
      * @param rows maximum number of rows
+     * @throws IllegalArgumentException if {@code rows} is negative
      */
     public Table largest(int from, int until, int rows) {
+        ArgumentCheck.atLeast("rows", 0, rows);
         var counts = new HashMap<BlockGroup, Long>();
         for (Allocation a : allocations) {
             if (from <= a.from() && a.from() < until) {

@@ -206,9 +206,17 @@ class MemoryProfileTest {
     }
 
     @Test
-    void errorsNameAnEmptyIntervalAndAnUnknownPhase() {
+    void errorsNameAMissingCategoryAnEmptyIntervalAndAnUnknownPhase() {
         try (var memory = MemoryProfile.start(CPU)) {
+            assertEquals(
+                    "category must not be null",
+                    assertThrows(NullPointerException.class, () -> memory.mark(null, Map.of()))
+                            .getMessage());
             MemoryRecord record = memory.stop();
+            assertEquals(
+                    "rows must be at least 0, not -1",
+                    assertThrows(IllegalArgumentException.class, () -> record.largest(0, 0, -1))
+                            .getMessage());
             assertEquals(
                     "from 0 and until 0 must enclose an event; the recording has 0",
                     assertThrows(IllegalArgumentException.class, record::peakEvent)
