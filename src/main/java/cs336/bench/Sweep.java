@@ -127,8 +127,8 @@ public final class Sweep {
     /**
      * Runs the cases that are not stored yet, each once.
      *
-     * @throws IllegalArgumentException before any case runs, if a case declares no metric or its parameters differ from
-     *     the columns of the stored measurements
+     * @throws IllegalArgumentException before any case runs, if a case declares no metric, has no workload, or its
+     *     parameters differ from the columns of the stored measurements
      * @throws IOException if measurements cannot be read or written; before any case runs, if their folder is not
      *     writable
      */
@@ -137,6 +137,9 @@ public final class Sweep {
         for (Case c : withoutDuplicates(cases)) {
             if (c.metrics().isEmpty()) {
                 throw new IllegalArgumentException("case " + c + " declares no metric");
+            }
+            if (c.workload().isEmpty()) {
+                throw new IllegalArgumentException("case " + c + " has no workload, so a sweep cannot run it");
             }
             measurements.requireSameColumns(c);
             if (again || !measurements.holds(c)) {

@@ -225,7 +225,8 @@ public final class CheckpointFolder implements AutoCloseable {
             if (e.getCause() instanceof IOException cause) {
                 throw cause;
             }
-            throw new IllegalStateException("the checkpoint could not be written", e.getCause());
+            Throwable cause = e.getCause();
+            throw new IllegalStateException("the checkpoint could not be written: " + cause.getMessage(), cause);
         } finally {
             pending = CompletableFuture.completedFuture(null);
         }

@@ -176,6 +176,15 @@ class SweepTest {
     }
 
     @Test
+    void aCaseThatNoWorkloadMeasuresIsRefusedBeforeAnyCaseRuns() throws Exception {
+        List<Case> cases = new ArrayList<>(ending("ok"));
+        cases.add(Case.measuredHere("plain").with("d", 64).yields(Metric.ms("forward")));
+        var e = assertThrows(IllegalArgumentException.class, () -> sweep().run(cases));
+        assertEquals("case plain d=64 has no workload, so a sweep cannot run it", e.getMessage());
+        assertFalse(Files.exists(measurements.path()));
+    }
+
+    @Test
     void aSecondRunSkipsResultsAndRepeatsFailures() throws Exception {
         List<Case> cases = ending("ok", "cuda", "halt");
         assertEquals(new Sweep.CaseCounts(3, 0, 1), sweep().run(cases));

@@ -311,4 +311,16 @@ class CheckpointFolderTest extends ScopedTest {
         folder.close();
         assertEquals(Set.of("step-000000003.safetensors"), names());
     }
+
+    @Test
+    void aNameThatCannotBeSavedIsReportedByTheNextCall() throws IOException {
+        try (var folder = CheckpointFolder.open(path)) {
+            folder.save(after(1), Map.of("optimizer.w", torch.ones(3)), "Sgd", Map.of());
+            var e = assertThrows(IllegalStateException.class, folder::awaitWritten);
+            assertEquals(
+                    "the checkpoint could not be written: parameter optimizer.w must not begin with 'optimizer.',"
+                            + " as the optimizer's state does",
+                    e.getMessage());
+        }
+    }
 }
