@@ -3,6 +3,9 @@ package cs336.basics;
 import cs336.checkpointing.ActivationStore;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.Tensors;
+import java.util.Arrays;
+import java.util.Objects;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -22,10 +25,19 @@ public final class SelfAttention extends NnModule {
     /**
      * Creates a layer with random weights.
      *
-     * @param attention the implementation of attention
-     * @param rotary rotary position embedding of queries and keys; null if position embeddings are learned
-     * @param fuser runs the projections of queries, keys and values
+     * @param dModel D, the width of input and output
+     * @param numHeads H, which must divide D
+     * @param attention the implementation of attention, such as {@link Attention#named Attention.named("flash")}
+     * @param rotary rotary position embedding of queries and keys, for heads of width D ÷ H; null for none. The caller
+     *     closes it after the layer
+     * @throws IllegalArgumentException if a size is below 1, H does not divide D, or the dtype is not floating-point
      */
+    public SelfAttention(
+            int dModel, int numHeads, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+        this(dModel, numHeads, attention, rotary, new Fuser.NoFuser(), device, dtype);
+    }
+
+    /** @param fuser runs the projections of queries, keys and values */
     SelfAttention(
             int dModel,
             int numHeads,
@@ -34,6 +46,10 @@ public final class SelfAttention extends NnModule {
             Fuser fuser,
             Device device,
             DType dtype) {
+        Objects.requireNonNull(attention, "attention must not be null");
+        if (numHeads < 1 || dModel % numHeads != 0) {
+            throw new IllegalArgumentException("numHeads must divide dModel " + dModel + "; it is " + numHeads);
+        }
         this.numHeads = numHeads;
         this.attention = attention;
         this.rotary = rotary;
@@ -46,6 +62,10 @@ public final class SelfAttention extends NnModule {
 
     @Override
     protected Tensor compute(Tensor x) {
+        if (x.dim() != 3) {
+            throw new IllegalArgumentException(
+                    "input must be [B, T, D], not of the shape " + Arrays.toString(Tensors.shape(x)));
+        }
         return attended(fuser.linear(x, queries, keys, values));
     }
 

@@ -3,6 +3,7 @@ package cs336.basics;
 import cs336.checkpointing.ActivationCheckpoint;
 import cs336.checkpointing.ActivationStore;
 import cs336.checkpointing.CheckpointPlan;
+import cs336.checkpointing.CheckpointPolicy;
 import cs336.checkpointing.HostStore;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -22,10 +23,43 @@ public final class TransformerBlock extends NnModule {
     private final ActivationStore activations;
 
     /**
+     * Creates a block for a model of one's own, with random weights. It runs each operator separately and keeps all
+     * activations, whatever the configuration says about attention, fusion and checkpointing.
+     *
+     * @param config widths, number of heads, normalization, ε, and the year, which selects the feed-forward layer
+     * @param attention the implementation of attention
+     * @param rotary rotary position embedding of queries and keys; null for none. The caller closes it after the block
+     */
+    public TransformerBlock(
+            TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
+        this(config, attention, rotary, new Fuser.NoFuser(), device, dtype);
+    }
+
+    private TransformerBlock(
+            TransformerConfig config,
+            Attention attention,
+            RotaryEmbedding rotary,
+            Fuser fuser,
+            Device device,
+            DType dtype) {
+        this(
+                config,
+                attention,
+                rotary,
+                fuser,
+                FeedForward.activation(fuser), // holds nothing that must be closed
+                CheckpointPolicy.everything().plan(1),
+                null,
+                0,
+                device,
+                dtype);
+    }
+
+    /**
      * @param fuser runs linear layers with the same input
      * @param activation activation function of the feed-forward layer; the caller closes it
      * @param plan determines which activations are kept for the backward pass
-     * @param host the store of the activations that the plan offloads
+     * @param host the store of the activations that the plan offloads; not used if it offloads none
      * @param index the position of this block in the plan
      */
     TransformerBlock(

@@ -120,6 +120,7 @@ public record Case(
     }
 
     private static Map<String, String> plus(Map<String, String> map, String key, Object value) {
+        Objects.requireNonNull(value, () -> "value of " + key + " must not be null");
         var more = new LinkedHashMap<>(map);
         more.put(key, text(value));
         return more;

@@ -113,7 +113,7 @@ public final class Compiled implements AutoCloseable {
             boolean keepsAttention,
             boolean graphed,
             boolean fallsBack) {
-        this.function = function;
+        this.function = Objects.requireNonNull(function, "function must not be null");
         this.layer = layer;
         this.parameters = List.copyOf(parameters);
         this.keepsAttention = keepsAttention;
@@ -145,6 +145,7 @@ public final class Compiled implements AutoCloseable {
 
     /** Returns the compiled forward pass of a layer: {@code Compiled.of(model).apply(ids)[0]}. */
     public static Compiled of(NnModule layer) {
+        Objects.requireNonNull(layer, "layer must not be null");
         return of(in -> new Tensor[] {layer.forward(in[0])}, layer);
     }
 

@@ -10,6 +10,7 @@ import cs336.bench.MemoryGrowth;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
+import cs336.torch.NoGrad;
 import cs336.torch.Torch;
 import java.util.ArrayList;
 import java.util.List;
@@ -87,6 +88,41 @@ class TransformerLMTest {
                     .mapToLong(Tensor::numel)
                     .sum();
             assertEquals(model.parameterCount(), own);
+        }
+    }
+
+    /** A block and an attention layer that a program creates itself compute what those of a model do. */
+    @ParameterizedTest
+    @EnumSource(ModelEdition.class)
+    void modelsOfOnesOwnCanReuseBlocksAndAttention(ModelEdition edition) {
+        var config = tiny(edition);
+        Device cpu = Device.cpu();
+        Attention plain = Attention.named("plain");
+        try (var scope = MemoryScope.open();
+                var model = new TransformerLM(config, cpu);
+                var rotary = edition == ModelEdition.SPRING_2024
+                        ? null
+                        : new RotaryEmbedding(config.ropeTheta(), config.headDim(), CONTEXT, cpu, DType.FLOAT32);
+                var block = new TransformerBlock(config, plain, rotary, cpu, DType.FLOAT32);
+                var attention = new SelfAttention(32, 4, plain, rotary, cpu, DType.FLOAT32)) {
+            Tensor x = torch.randn(2, 5, 32);
+            for (NnModule own : List.of(block, attention)) {
+                NnModule ofModel = model.layers().stream()
+                        .filter(layer -> layer.getClass() == own.getClass())
+                        .findFirst()
+                        .orElseThrow();
+                try (var noGrad = NoGrad.open()) {
+                    ofModel.namedParameters()
+                            .forEach((name, weight) ->
+                                    own.namedParameters().get(name).copy_(weight));
+                }
+                assertTrue(torch.equal(ofModel.forward(x), own.forward(x)), own.toString());
+            }
+            var e = assertThrows(IllegalArgumentException.class, () -> attention.forward(x.select(0, 0)));
+            assertEquals("input must be [B, T, D], not of the shape [5, 32]", e.getMessage());
+            e = assertThrows(
+                    IllegalArgumentException.class, () -> new SelfAttention(32, 5, plain, null, cpu, DType.FLOAT32));
+            assertEquals("numHeads must divide dModel 32; it is 5", e.getMessage());
         }
     }
 
