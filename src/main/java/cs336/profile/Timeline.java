@@ -10,7 +10,9 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
@@ -275,11 +277,22 @@ public final class Timeline {
                     depths.computeIfAbsent(depth, d -> new ArrayList<>())
                             .add(bar(range.name(), null, depth, range.start(), range.end()));
                 }
-                String name = threads.size() == 1
-                        ? "ranges"
-                        : process.trace.threadNames().getOrDefault(thread, "thread " + thread.thread());
+                String name = threads.size() == 1 ? "ranges" : "ranges of " + threadName(thread, threads.keySet());
                 depths.forEach((depth, bars) -> add(lanes.isEmpty() || depth == 0 ? name : "", bars));
             });
+        }
+
+        /**
+         * Returns {@code thread gradients} for a thread that PyTorch's trace calls {@code thread 42 (gradients)}, or
+         * the name in the trace if several threads have the same.
+         */
+        private String threadName(HostThread thread, Set<HostThread> all) {
+            Function<HostThread, String> named =
+                    t -> process.trace.threadNames().getOrDefault(t, "thread " + t.thread());
+            Function<HostThread, String> own =
+                    named.andThen(name -> name.replaceFirst("^thread \\d+ \\((.+)\\)$", "thread $1"));
+            String name = own.apply(thread);
+            return all.stream().map(own).filter(name::equals).count() == 1 ? name : named.apply(thread);
         }
 
         /** Adds the computation of CPU threads and the collectives of Gloo, if there are any. */

@@ -31,6 +31,14 @@ class TimelineTest {
                 {"ph": "X", "cat": "%s", "name": "%s", "pid": 1, "tid": 1, "ts": %d, "dur": %d, "args": {"correlation": %d}}""".formatted(category, name, start * 1000, (end - start) * 1000, correlation));
     }
 
+    /** Adds a name of a host thread and, from 3 to 9 ms, a range of it. */
+    private void thread(int thread, String name) {
+        events.add("""
+                {"ph": "M", "name": "thread_name", "pid": 1, "tid": %d, "args": {"name": "%s"}}""".formatted(thread, name));
+        events.add("""
+                {"ph": "X", "cat": "user_annotation", "name": "reduce", "pid": 1, "tid": %d, "ts": 3000, "dur": 6000}""".formatted(thread));
+    }
+
     private void kernel(int stream, String name, int start, int end, int correlation) {
         events.add("""
                 {"ph": "X", "cat": "kernel", "name": "%s", "pid": 0, "tid": %d, "ts": %d, "dur": %d, \
@@ -102,6 +110,28 @@ class TimelineTest {
         assertEquals(List.of("layers.0"), names(lanes.get(1)));
         assertEquals("matmul", lanes.get(2).bars().get(0).kind());
         assertEquals("communication", lanes.get(3).bars().get(0).kind());
+    }
+
+    @Test
+    void severalThreadsAreNamedAsByTheProgram() throws IOException {
+        thread(1, "thread 4711 (java)");
+        thread(2, "thread 4712 (gradients)");
+        assertEquals(
+                List.of("ranges of thread java", "ranges of thread gradients"),
+                timeline().levels(1).lanes().stream()
+                        .map(Timeline.Lane::label)
+                        .limit(2)
+                        .toList());
+        thread(3, "thread 4713 (gradients)");
+        assertEquals(
+                List.of(
+                        "ranges of thread java",
+                        "ranges of thread 4712 (gradients)",
+                        "ranges of thread 4713 (gradients)"),
+                timeline().levels(1).lanes().stream()
+                        .map(Timeline.Lane::label)
+                        .limit(3)
+                        .toList());
     }
 
     @Test
