@@ -16,8 +16,8 @@ constexpr int N = VECTOR;
 using X = Elements<T, N>;
 
 #ifdef FORWARD
-// A block computes row blockIdx.x; if there are more rows than a grid has blocks, also blockIdx.x + gridDim.x, …
-// Consecutive threads read consecutive elements of the row.
+// A block computes row blockIdx.x; with more rows than blocks, also rows blockIdx.x + gridDim.x, …
+// Consecutive threads read consecutive elements of a row.
 extern "C" __global__ void __launch_bounds__(THREADS)
     weighted_sum_forward(const T *x, const T *w, T *y, long rows, int width) {
     __shared__ typename RowSum<THREADS, 1, 1>::Shared shared;
