@@ -10,6 +10,7 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -123,12 +124,12 @@ public abstract class NnModule implements AutoCloseable {
         afterForward = NO_ACTION;
     }
 
-    /** Returns this layer and all its descendants, parents before children. */
+    /** Returns this layer and all its descendants, parents before children, and each once if it has several names. */
     public final List<NnModule> layers() {
-        List<NnModule> layers = new ArrayList<>();
+        Set<NnModule> layers = new LinkedHashSet<>();
         layers.add(this);
         children.values().forEach(child -> layers.addAll(child.layers()));
-        return layers;
+        return List.copyOf(layers);
     }
 
     /** Returns the layers directly inside of this one. */

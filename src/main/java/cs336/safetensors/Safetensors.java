@@ -128,9 +128,13 @@ public final class Safetensors implements AutoCloseable {
      * Reads a tensor onto a device, in the caller's memory scope.
      *
      * @throws IllegalArgumentException if there is no tensor of this name
+     * @throws IllegalStateException if the file is closed
      * @throws IOException if the file cannot be read
      */
     public Tensor tensor(String name, Device device) throws IOException {
+        if (!channel.isOpen()) {
+            throw new IllegalStateException(file + " is closed");
+        }
         SafetensorsEntry entry = entries.get(name);
         if (entry == null) {
             throw new IllegalArgumentException(file + " has no tensor '" + name + "'");

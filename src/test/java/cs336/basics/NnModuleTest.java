@@ -255,4 +255,14 @@ class NnModuleTest {
             assertEquals(child, layer.children().get(0));
         }
     }
+
+    @Test
+    void aLayerWithTwoNamesIsListedOnce() {
+        try (var module = new Assembled()) {
+            NnModule shared = module.addLinear("first", 3);
+            NnModule other = module.addLinear("other", 3);
+            module.addChild("second", shared);
+            assertEquals(List.of(module, shared, other), module.layers());
+        }
+    }
 }

@@ -330,4 +330,14 @@ class SafetensorsTest extends ScopedTest {
         var error = assertThrows(IOException.class, () -> Safetensors.open(file).close());
         assertTrue(error.getMessage().startsWith(file + " " + message), error.getMessage());
     }
+
+    @Test
+    void aClosedFileIsNamed() throws Exception {
+        Path file = folder.resolve("closed.safetensors");
+        Safetensors.write(file, Map.of("w", torch.ones(2)), Map.of());
+        Safetensors closed = Safetensors.open(file);
+        closed.close();
+        var e = assertThrows(IllegalStateException.class, () -> closed.tensor("w", Device.cpu()));
+        assertEquals(file + " is closed", e.getMessage());
+    }
 }
