@@ -38,11 +38,14 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.OptionSpec;
+import picocli.CommandLine.Model.UsageMessageSpec;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.TypeConversionException;
 import picocli.CommandLine.UnmatchedArgumentException;
@@ -86,6 +89,9 @@ public final class Main extends LabCommand {
             SiteCommand.class,
             ReportCommand.class);
 
+    /** The indentation of the second line of an example in the help, and of further ones. */
+    private static final String CONTINUATION = " ".repeat(6);
+
     /** Runs a command and exits with its exit code. */
     public static void main(String[] arguments) {
         System.setProperty("java.awt.headless", "true");
@@ -124,6 +130,10 @@ public final class Main extends LabCommand {
         // Without this, picocli prints a warning about a value with one quotation mark.
         for (CommandLine command : main.getSubcommands().values()) {
             command.getCommandSpec().parser().splitQuotedStrings(true);
+            UsageMessageSpec help = command.getCommandSpec().usageMessage();
+            help.footer(Arrays.stream(help.footer())
+                    .flatMap(line -> wrapped(line, help.width() - 1).stream())
+                    .toArray(String[]::new));
         }
         return main.registerConverter(Path.class, Main::path)
                 .setExpandAtFiles(false)
@@ -152,6 +162,26 @@ public final class Main extends LabCommand {
 
     private static String name(Class<? extends LabCommand> command) {
         return command.getAnnotation(Command.class).name();
+    }
+
+    /**
+     * Breaks a line of the help that shows an example, as its indentation by four spaces tells. A backslash ends each
+     * line but the last, so that a shell reads them as one command.
+     */
+    private static List<String> wrapped(String line, int width) {
+        List<String> lines = new ArrayList<>();
+        String rest = line;
+        while (line.startsWith("    ") && rest.length() > width) {
+            int option = rest.lastIndexOf(" --", width - 2);
+            int space = option > CONTINUATION.length() ? option : rest.lastIndexOf(' ', width - 2);
+            if (space < CONTINUATION.length()) {
+                break; // one long argument
+            }
+            lines.add(rest.substring(0, space) + " \\");
+            rest = CONTINUATION + rest.substring(space + 1);
+        }
+        lines.add(rest);
+        return lines;
     }
 
     private static Path path(String text) {

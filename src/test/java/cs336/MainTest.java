@@ -1,5 +1,6 @@
 package cs336;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -14,6 +15,7 @@ import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIf;
@@ -21,6 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine.Command;
 
 class MainTest {
     @TempDir
@@ -52,6 +55,27 @@ class MainTest {
     void aCommandIsRequired() {
         assertEquals(2, run());
         assertEquals("cs336: a command is missing; see ./cs336 --help\n", err.toString());
+    }
+
+    @Test
+    void examplesInTheHelpCanBeCopied() {
+        int examples = 0;
+        for (var command : Main.commandLine().getSubcommands().entrySet()) {
+            out.getBuffer().setLength(0);
+            assertEquals(0, run(command.getKey(), "--help"));
+            String help = out.toString().replaceAll(" \\\\\n +", " ");
+            Object object = command.getValue().getCommand();
+            for (String line : object.getClass().getAnnotation(Command.class).footer()) {
+                if (line.startsWith("    ./cs336 ")) {
+                    assertTrue(help.contains(line + "\n"), line + "\nis not in\n" + out);
+                    String[] arguments = line.strip().split(" ");
+                    String[] options = Arrays.copyOfRange(arguments, 1, arguments.length);
+                    assertDoesNotThrow(() -> Main.commandLine(options).parseArgs(options), line);
+                    examples++;
+                }
+            }
+        }
+        assertTrue(examples > 50, examples + " examples");
     }
 
     @Test

@@ -21,7 +21,7 @@ import picocli.CommandLine.Unmatched;
                     + " options are passed to JupyterLab."
         },
         footerHeading = "%nExamples:%n",
-        footer = {"  ./cs336 lab", "  ./cs336 lab --no-browser --port 8890      on a remote machine"})
+        footer = {"    ./cs336 lab", "  On a remote machine:", "    ./cs336 lab --no-browser --port 8890"})
 public final class JupyterLabCommand extends LabCommand {
     private static final String START = "notebooks/00-start-here.ipynb";
     private static final String SEARCH_PATH = "JUPYTER_PATH";

@@ -26,11 +26,15 @@ import picocli.CommandLine.Parameters;
         footer = {
             "",
             "Examples:",
-            "  ./cs336 notebooks                       all notebooks in notebooks/",
-            "  ./cs336 notebooks 01 05-first-kernel    two of them; the beginning of a name suffices",
-            "  ./cs336 notebooks my/own.ipynb --time-limit 600",
-            "  ./cs336 notebooks --clean               remove outputs before a commit; nothing is executed",
-            "  ./cs336 notebooks --store-kernels data/measurements    on a GPU: results that notebooks show without a GPU",
+            "  All notebooks in notebooks/, and two by the beginnings of their names:",
+            "    ./cs336 notebooks",
+            "    ./cs336 notebooks 01 05-first-kernel",
+            "  A notebook of your own:",
+            "    ./cs336 notebooks my/own.ipynb --time-limit 600",
+            "  Remove outputs before a commit:",
+            "    ./cs336 notebooks --clean",
+            "  On a GPU: store the results that notebooks show without a GPU:",
+            "    ./cs336 notebooks --store-kernels data/measurements",
             "",
             "Each notebook runs in a separate process. If a cell fails, exceeds the time limit or ends its process, the"
                     + " command names the cell, writes the executed copy and ends with exit code 1."
