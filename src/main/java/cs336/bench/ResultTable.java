@@ -1,6 +1,7 @@
 package cs336.bench;
 
 import static cs336.units.UnitFactors.GIB;
+import static cs336.units.UnitFactors.MIB;
 
 import cs336.units.Separators;
 import java.io.IOException;
@@ -19,9 +20,15 @@ import tech.tablesaw.api.Table;
 /**
  * A text table of stored cases with one row for each case and one column for each metric. A cell contains mean ±
  * standard deviation, or the status if it is not ok. The column {@code implementation} is omitted if it is the same in
- * all cases. Metrics of CUDA events are omitted.
+ * all cases. Metrics of CUDA events are omitted. Memory is in GiB, or in MiB if all of it is below 0.1 GiB.
  */
 public final class ResultTable {
+    /** The number of bytes from which on memory is in GiB. */
+    private static final double LARGE = 0.1 * GIB;
+
+    /** Metrics that are counts. */
+    private static final Set<String> COUNTS = Set.of("messages", "recomputed-blocks", "significant-bits");
+
     private ResultTable() {}
 
     /** Returns the table of at least one case as aligned text. Cells of metrics that are not stored are empty. */
@@ -33,30 +40,28 @@ public final class ResultTable {
         columns.add("implementation");
         Set<String> times = new LinkedHashSet<>();
         Set<String> memories = new LinkedHashSet<>();
+        boolean small = true;
         for (Row row : measurements.table()) {
-            List<String> key =
-                    columns.stream().map(c -> Case.text(row.getObject(c))).toList();
-            if (!rows.containsKey(key)) {
+            boolean shown = isMemory(row) && rows.containsKey(key(row, columns));
+            small = small && !(shown && row.getDouble("mean") >= LARGE);
+        }
+        for (Row row : measurements.table()) {
+            List<String> key = key(row, columns);
+            if (!rows.containsKey(key) || row.getString("metric").endsWith("-events")) {
                 continue;
             }
-            String metric = row.getString("metric");
-            if (metric.endsWith("-events")) {
-                continue;
-            }
-            boolean bytes = row.getString("unit").equals("bytes");
-            String unit = bytes ? "GiB" : row.getString("unit");
-            String words =
-                    metric.replace("forward-backward", "forward + backward").replace('-', ' ');
-            String heading = unit.isEmpty() ? words : words + " (" + unit + ")";
+            boolean bytes = isMemory(row);
+            String unit = !bytes ? row.getString("unit") : small ? "MiB" : "GiB";
+            String heading = heading(row.getString("metric"), unit);
             (bytes ? memories : times).add(heading);
-            rows.get(key).put(heading, cell(row, bytes ? GIB : 1));
+            rows.get(key).put(heading, cell(row, !bytes ? 1 : small ? MIB : GIB));
         }
         Table table = Table.create();
         boolean several = cases.stream().map(Case::implementation).distinct().count() > 1;
         for (int i = 0; i < columns.size() - (several ? 0 : 1); i++) {
             int at = i;
             table.addColumns(StringColumn.create(
-                    columns.get(i),
+                    columns.get(i).replace("_mb", " (MB)"),
                     rows.keySet().stream()
                             .map(key -> Separators.of(columns.get(at), key.get(at)))
                             .toList()));
@@ -70,6 +75,22 @@ public final class ResultTable {
         return AlignedText.of(table);
     }
 
+    private static boolean isMemory(Row row) {
+        return row.getString("unit").equals("bytes");
+    }
+
+    /** Returns the name of a metric in words, with its unit. */
+    private static String heading(String metric, String unit) {
+        String words = metric.replace("forward-backward", "forward + backward")
+                .replace("-share", "")
+                .replace('-', ' ');
+        return words.endsWith(unit) ? words : words + " (" + unit + ")";
+    }
+
+    private static List<String> key(Row row, List<String> columns) {
+        return columns.stream().map(c -> Case.text(row.getObject(c))).toList();
+    }
+
     /** Returns the values of the parameters, followed by the implementation. */
     private static List<String> key(Case c) {
         List<String> key = new ArrayList<>(c.parameters().values());
@@ -81,7 +102,11 @@ public final class ResultTable {
         if (!row.getString("status").equals(Status.OK.toString())) {
             return row.getString("status");
         }
-        String mean = AlignedText.number(row.getDouble("mean") / unit);
+        double value = row.getDouble("mean");
+        if (COUNTS.contains(row.getString("metric")) && value == (int) value) {
+            return Separators.of((int) value);
+        }
+        String mean = AlignedText.number(value / unit);
         return row.isMissing("std") ? mean : mean + " ± " + AlignedText.number(row.getDouble("std") / unit);
     }
 }

@@ -24,6 +24,7 @@ final class ModeTable {
             "gradients", "wait for gradients",
             "update", "optimizer update",
             "parameters", "wait for parameters",
+            "parameters-share", "wait for parameters",
             "handed", "passed to collectives",
             "least-sent", "minimum to send");
 

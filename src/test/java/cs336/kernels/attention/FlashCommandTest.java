@@ -79,7 +79,7 @@ class FlashCommandTest extends CommandTest {
         assertTrue(
                 shown.get(0)
                         .matches("batch +heads +d +context +dtype +causal +implementation +forward \\(ms\\)"
-                                + " +backward \\(ms\\) +forward \\+ backward \\(ms\\) +peak memory \\(GiB\\)"),
+                                + " +backward \\(ms\\) +forward \\+ backward \\(ms\\) +peak memory \\(MiB\\)"),
                 shown.get(0));
 
         assertEquals(0, flash(small + "--attention plain --context 4000000,16 --no-mask"), "32 TB a matrix");
