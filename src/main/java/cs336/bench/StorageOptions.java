@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.units.Separators;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -144,8 +145,13 @@ public final class StorageOptions {
         requireClean(survey.isGpu(), provenance.commit());
         Measurements measurements = measurements(provenance);
         ArgumentCheck.writableFile("--problem", measurements.path()); // before anything is measured
-        System.err.printf("%s: %,d cases into %s%n", provenance.device(), all.size(), measurements.path());
+        System.err.printf("%s: %s into %s%n", provenance.device(), numberOfCases(all.size()), measurements.path());
         Sweep sweep = configure.apply(new Sweep(measurements, provenance).again(again));
         return new Swept(all, measurements, sweep.run(all).exitCode());
+    }
+
+    /** Returns "1 case", "2 cases", … */
+    public static String numberOfCases(int cases) {
+        return cases == 1 ? "1 case" : Separators.of(cases) + " cases";
     }
 }

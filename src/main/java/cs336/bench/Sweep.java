@@ -264,10 +264,13 @@ public final class Sweep {
 
     private static String describe(CaseOutcome outcome) {
         if (outcome.status == Status.OK) {
-            Samples first = outcome.samples.get(0);
-            double mean = first.summary().mean();
-            String unit = first.metric().unit();
-            return first.metric().name() + " "
+            Samples shown = outcome.samples.stream()
+                    .filter(samples -> samples.metric().name().equals("total"))
+                    .findFirst()
+                    .orElse(outcome.samples.get(0));
+            double mean = shown.summary().mean();
+            String unit = shown.metric().unit();
+            return shown.metric().name().replace('-', ' ') + " "
                     + (unit.equals("bytes")
                             ? new Bytes(Math.round(mean))
                             : String.format(Locale.ROOT, "%,.4g %s", mean, unit));

@@ -175,6 +175,25 @@ class SweepTest {
         assertTrue(said.contains("[9/9] plain end=ok … forward 2.000 ms · "), said);
     }
 
+    /** A workload that records a prediction before the total time. */
+    public static final class PredictingWorkload implements Workload {
+        @Override
+        public void run(Case c, Consumer<Samples> record) {
+            record.accept(Samples.once(Metric.bytes("predicted-peak-memory"), 77e6));
+            record.accept(Samples.once(Metric.ms("total"), 2.5));
+        }
+    }
+
+    @Test
+    void progressShowsTheTotalTimeIfThereIsOne() throws Exception {
+        Case c = Case.of(PredictingWorkload.class, "plain")
+                .with("end", "ok")
+                .yields(Metric.bytes("predicted-peak-memory"), Metric.ms("total"));
+        sweep().run(List.of(c));
+        String said = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("[1/1] plain end=ok … total 2.500 ms · "), said);
+    }
+
     @Test
     void aCaseThatNoWorkloadMeasuresIsRefusedBeforeAnyCaseRuns() throws Exception {
         List<Case> cases = new ArrayList<>(ending("ok"));

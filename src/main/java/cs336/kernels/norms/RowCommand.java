@@ -95,7 +95,8 @@ abstract class RowCommand extends LabCommand {
     public Integer call() throws IOException {
         RowPlan plan = checked(this::plan);
         System.err.printf(
-                "%s: %d cases into %s%n", plan.provenance.device(), plan.cases.size(), plan.measurements.path());
+                "%s: %s into %s%n",
+                plan.provenance.device(), StorageOptions.numberOfCases(plan.cases.size()), plan.measurements.path());
         int failed = 0;
         for (RowSetting setting : plan.settings) {
             failed += measure(plan, setting);

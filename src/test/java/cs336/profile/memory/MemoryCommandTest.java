@@ -48,7 +48,7 @@ class MemoryCommandTest extends CommandTest {
         assertEquals(0, run(tiny + "--pass step"), err.toString());
         assertEquals(List.of(), host.warnings(), "nothing is timed");
         String reported = progress.toString(StandardCharsets.UTF_8);
-        assertTrue(reported.matches("(?s).* peak-memory [\\d.,]+ kB · .*"), reported);
+        assertTrue(reported.matches("(?s).* peak memory [\\d.,]+ kB · .*"), reported);
         Table stored = Measurements.read(folder.resolve("here/memory_profiling.csv"));
         double peak = 0;
         double categories = 0;
