@@ -28,6 +28,9 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 open.add(bytes);
             }
         }
+        if (store != null) {
+            store.reportStored(plan.bytes().size() - open.size(), plan.bytes().size());
+        }
         var benchmark = new AllReduceBenchmark(group, plan);
         var measured = new ArrayList<AllReduceTimes>();
         for (long bytes : group.allGather(open).get(0)) {

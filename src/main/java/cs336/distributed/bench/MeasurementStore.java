@@ -49,7 +49,10 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         return again || !measurements.holds(c);
     }
 
-    /** Returns the cases that must be measured according to rank 0's file. All ranks call it. */
+    /**
+     * Returns the cases that must be measured according to rank 0's file. All ranks call it. Rank 0 prints how many
+     * cases are stored already.
+     */
     public List<Case> lacking(ProcessGroup group, List<Case> cases) throws IOException {
         var lacking = new ArrayList<Case>();
         if (group.rank() == 0) {
@@ -58,6 +61,7 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
                     lacking.add(c);
                 }
             }
+            reportStored(cases.size() - lacking.size(), cases.size());
         }
         return group.allGather(lacking).get(0);
     }
@@ -106,6 +110,14 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
             measurements.putSteps(c, samples);
         }
         put(c, samples, isComplete ? Status.OK : Status.INCOMPLETE);
+    }
+
+    /** Prints that cases are not measured again, if there are any. */
+    void reportStored(int stored, int all) {
+        if (stored > 0) {
+            System.out.printf(
+                    "%d of %d cases are stored already in %s; --again measures them again%n", stored, all, path());
+        }
     }
 
     /** Prints on rank 0 that a round is complete. */

@@ -119,8 +119,9 @@ abstract class RankCommand extends LabCommand {
             TrainingPlan plan = checked(() -> o.rounds.plan(cases(model), o.storage));
             Launcher launcher = checked(() -> launcher(plan.cases()));
             HostLoad.check();
-            StoredResult result =
-                    launcher.run(benchmark, argument.of(plan, model, models)).get(0);
+            StoredResult result = launcher.output(System.err)
+                    .run(benchmark, argument.of(plan, model, models))
+                    .get(0);
             if (o.ranks.reports()) {
                 out().println(table(Path.of(result.file()), plan.cases()));
                 out().flush();

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -98,6 +99,8 @@ class AllReduceCommandTest extends CommandTest {
         out.getBuffer().setLength(0);
         assertEquals(0, run(SMALL + "0.512,1"), err + " " + progress);
         assertEquals(2, out.toString().lines().count(), "only the size that was missing: " + out);
+        String said = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("[0] 1 of 2 cases are stored already in " + folder), said);
         Table second = stored();
         assertEquals(3 * 3, second.rowCount());
         assertEquals(first.toString(), second.first(first.rowCount()).toString(), "stored rows are unchanged");

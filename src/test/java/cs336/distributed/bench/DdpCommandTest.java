@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -87,6 +88,18 @@ class DdpCommandTest extends CommandTest {
         Table phases = rows.where(rows.stringColumn("metric").isEqualTo("backward"));
         assertEquals(
                 List.of("plain", "plain"), phases.stringColumn("implementation").asList());
+    }
+
+    @Test
+    void storedModesAreReportedAndPrinted() {
+        assertEquals(0, run(new DdpCommand(), TINY + " --rounds 1 --mode none"), err::toString);
+        String first = out.toString();
+        out.getBuffer().setLength(0);
+        assertEquals(0, run(new DdpCommand(), TINY + " --rounds 1 --mode none"), err::toString);
+        assertEquals(first, out.toString());
+        String said = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("[0] round 1 of 1 is stored in " + folder), said);
+        assertTrue(said.contains("[0] 1 of 1 cases are stored already in " + folder), said);
     }
 
     @Test
