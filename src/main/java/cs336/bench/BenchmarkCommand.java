@@ -12,7 +12,10 @@ import picocli.CommandLine.Option;
         description = {
             "Times forward pass, backward pass and optimizer step of Transformer language models.",
             "Each combination of the lists below is one case. A case runs in its own process, and its results are"
-                    + " stored before the next case starts. Run the same command again to resume after an interruption."
+                    + " stored before the next case starts. Run the same command again to resume after an interruption.",
+            "A table shows mean ± standard deviation. 'total' is the time of a step that synchronizes at its end. The times"
+                    + " of the phases are from further steps that synchronize after each phase, so their sum may differ."
+                    + " 'unsynchronized' is the time in which the host queues a forward pass."
         },
         footerHeading = "%nExamples:%n",
         footer = {
