@@ -48,9 +48,12 @@ public final class AlignedText {
 
     /**
      * Formats a number with four significant digits, or as an integer if it is 1,000 or more: 0.001235, 12.35,
-     * 1,234,567.
+     * 1,234,567. Numbers below a millionth and of a quadrillion or more are in scientific notation: 3.403e+38.
      */
     public static String number(double number) {
+        if (number != 0 && Math.abs(number) < 1e-6 || Math.abs(number) >= 1e15) {
+            return String.format(Locale.ROOT, "%.3e", number);
+        }
         if (number == 0 || Math.abs(number) >= 999.95) {
             return String.format(Locale.ROOT, "%,.0f", number);
         }

@@ -10,7 +10,6 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.function.Function;
 
 /**
@@ -273,7 +272,7 @@ public final class Sweep {
             return shown.metric().name().replace('-', ' ') + " "
                     + (unit.equals("bytes")
                             ? new Bytes(Math.round(mean))
-                            : String.format(Locale.ROOT, "%,.4g %s", mean, unit));
+                            : (AlignedText.number(mean) + " " + unit).strip());
         }
         return outcome.status + " (" + outcome.reason + ")";
     }

@@ -20,7 +20,12 @@ class AlignedTextTest {
         "999.94, 999.9",
         "999.96, '1,000'",
         "1000, '1,000'",
-        "1234567.8, '1,234,568'"
+        "1234567.8, '1,234,568'",
+        "0.000001, 0.000001000",
+        "1.4012e-45, 1.401e-45",
+        "-5.96e-8, -5.960e-08",
+        "999999999999999, '999,999,999,999,999'",
+        "3.4028e38, 3.403e+38"
     })
     void numbersHaveFourSignificantDigits(double number, String text) {
         assertEquals(text, AlignedText.number(number));

@@ -233,7 +233,7 @@ abstract class RowCommand extends LabCommand {
                     List<Samples> samples = benchmark.run(implementation, traffic, synchronization, copyBandwidth);
                     store(plan, c, samples, Status.OK);
                     out.printf(
-                            "  %-15s forward %,.4f ms (%.0f %% of copy), forward-backward %,.4f ms (%.0f %%)%n",
+                            "  %-16s forward %,.4f ms (%.0f %% of copy), forward-backward %,.4f ms (%.0f %%)%n",
                             implementation,
                             median(samples, 0),
                             median(samples, 3),
@@ -245,7 +245,7 @@ abstract class RowCommand extends LabCommand {
                     if (status == Status.ERROR) {
                         failed++;
                     }
-                    out.printf("  %-15s %s: %s%n", implementation, status, firstLine(e));
+                    out.printf("  %-16s %s: %s%n", implementation, status, firstLine(e));
                 }
                 out.flush();
             }
