@@ -28,8 +28,10 @@ import cs336.torch.Torch;
 import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import picocli.CommandLine.Command;
@@ -95,12 +97,12 @@ public final class TrainCommand extends LabCommand {
 
     @Option(
             names = "--order",
-            defaultValue = "DECAY_AFTER",
+            defaultValue = "decay-after",
             paramLabel = "<order>",
             description =
-                    "order of AdamW's update and weight decay: DECAY_AFTER (course 2024 and 2025), DECAY_BEFORE (course"
-                            + " 2026), TORCH (as in torch.optim.AdamW)")
-    private AdamW.Order order;
+                    "order of AdamW's update and weight decay: decay-after (course 2024 and 2025), decay-before (course"
+                            + " 2026), torch (as in torch.optim.AdamW)")
+    private String order;
 
     @Option(
             names = "--clip",
@@ -133,6 +135,13 @@ public final class TrainCommand extends LabCommand {
     @Mixin
     private final ResumeOptions checkpoints = new ResumeOptions();
 
+    private AdamW.Order order() {
+        List<String> known = Arrays.stream(AdamW.Order.values())
+                .map(value -> value.name().toLowerCase(Locale.ROOT).replace('_', '-'))
+                .toList();
+        return AdamW.Order.values()[known.indexOf(ArgumentCheck.oneOf("order", order, known))];
+    }
+
     /** The checked options. */
     private record TrainingSetup(
             ModelOptions.Model model,
@@ -148,7 +157,7 @@ public final class TrainCommand extends LabCommand {
         Torch.seed(seed);
         try (var model = new TransformerLM(setup.model.config(), setup.device);
                 var optimizer = new AdamW(
-                        model.namedParameters(), AdamWSettings.of(learningRate).withOrder(order));
+                        model.namedParameters(), AdamWSettings.of(learningRate).withOrder(order()));
                 var step = CompiledStep.of(model, optimizer, setup.precision).clip(clip);
                 var folder =
                         setup.checkpoints == null ? null : CheckpointFolder.open(Path.of(setup.checkpoints.folder()))) {
@@ -184,6 +193,7 @@ public final class TrainCommand extends LabCommand {
         }
         TextTokens tokens = TextTokens.read(text, model.config());
         Precision precision = Precision.parse(dtype);
+        order(); // reports an unknown one
         ArgumentCheck.atLeast("--warmup", 0, warmup);
         CosineSchedule schedule =
                 TrainingOptions.schedule(learningRate, warmup, decaySteps == null ? steps : decaySteps);
@@ -235,8 +245,9 @@ public final class TrainCommand extends LabCommand {
             TrainingProgress progress =
                     TrainingProgress.of(file, metadata, setup.model.config().numHeads(), setup.model.batch());
             progress.restoreRandomState(file, 0, setup.device);
-            progress.changes(file, data(), settings()).forEach(line -> System.err.println("cs336: " + line));
-            if (progress.steps() >= steps) {
+            if (progress.steps() < steps) {
+                progress.changes(file, data(), settings()).forEach(line -> System.err.println("cs336: " + line));
+            } else {
                 out().printf(
                                 "%s: no steps left: the last checkpoint is of step %,d, and --steps is %d%n",
                                 setup.checkpoints.folder(), progress.steps(), steps);
@@ -268,7 +279,7 @@ public final class TrainCommand extends LabCommand {
                     setup.model.config().contextLength(),
                     setup.model.batch(),
                     setup.schedule,
-                    order,
+                    order(),
                     clip);
         }
 

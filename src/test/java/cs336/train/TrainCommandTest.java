@@ -112,6 +112,24 @@ class TrainCommandTest {
                 out.toString());
     }
 
+    @Test
+    void theOrderOfWeightDecayIsNamedLikeOtherOptions() throws IOException {
+        for (String order : List.of("decay-after", "decay-before", "torch")) {
+            assertEquals(0, run("--steps", "1", "--order", order), error);
+        }
+        assertEquals(2, run("--steps", "1", "--order", "decay"));
+        assertEquals("order 'decay' is unknown; known: decay-after, decay-before, torch", error);
+    }
+
+    @Test
+    void aRunWithoutStepsLeftDoesNotSayThatItContinues() throws IOException {
+        String[] checkpoint = {"--checkpoint", folder.resolve("ended").toString()};
+        String errors =
+                errorsOf(and(checkpoint, "--steps", "4"), and(checkpoint, "--steps", "3", "--lr", "0.5", "--resume"));
+        assertEquals("", errors);
+        assertTrue(out.toString().endsWith("no steps left: the last checkpoint is of step 4, and --steps is 3\n"));
+    }
+
     private String errorsOf(String[]... runs) throws IOException {
         PrintStream before = System.err;
         var printed = new ByteArrayOutputStream();
