@@ -109,7 +109,7 @@ class MainTest {
         String trace = "data/measurements/h200-x4/ddp/naive-rank0.json.gz";
         assertEquals(1, run("overlap", trace, "--figure", file.toString()));
         assertEquals(1, err.toString().lines().count(), err.toString());
-        assertTrue(err.toString().contains("Exception: " + file), err.toString());
+        assertTrue(err.toString().contains(": not a folder: " + file), err.toString());
     }
 
     @ParameterizedTest
@@ -361,7 +361,7 @@ class MainTest {
             System.setErr(console);
         }
         assertEquals(1, err.toString().lines().count(), err.toString());
-        assertTrue(err.toString().contains("Exception: " + file), err.toString());
+        assertTrue(err.toString().contains(": not a folder: " + file), err.toString());
         assertFalse(progress.toString(StandardCharsets.UTF_8).contains("[1/"), "a case was measured");
     }
 }

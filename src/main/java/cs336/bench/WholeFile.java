@@ -8,10 +8,13 @@ import java.nio.channels.FileChannel;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.CharsetDecoder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
@@ -140,7 +143,17 @@ public final class WholeFile {
     }
 
     private static String kind(IOException e) {
-        return e instanceof FileSystemException ? e.getClass().getSimpleName() + ": " : "";
+        if (e instanceof AccessDeniedException) {
+            return "permission denied: ";
+        }
+        if (e instanceof NotDirectoryException) {
+            return "not a folder: ";
+        }
+        if (e instanceof FileAlreadyExistsException) {
+            return "there is a file already: ";
+        }
+        boolean hasReason = !(e instanceof FileSystemException error) || error.getReason() != null;
+        return hasReason ? "" : e.getClass().getSimpleName() + ": ";
     }
 
     /** Returns an error that names what cannot be written, and why. */

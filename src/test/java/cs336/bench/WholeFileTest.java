@@ -5,7 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
@@ -21,6 +27,17 @@ class WholeFileTest {
         try (Stream<Path> all = Files.list(folder)) {
             return all.sorted().toList();
         }
+    }
+
+    @Test
+    void theReasonOfAFailureIsInWords() {
+        assertEquals("there is no file or folder a", WholeFile.reason(new NoSuchFileException("a")));
+        assertEquals("permission denied: a", WholeFile.reason(new AccessDeniedException("a")));
+        assertEquals("not a folder: a", WholeFile.reason(new NotDirectoryException("a")));
+        assertEquals("there is a file already: a", WholeFile.reason(new FileAlreadyExistsException("a")));
+        assertEquals("a: No space left", WholeFile.reason(new FileSystemException("a", null, "No space left")));
+        assertEquals("DirectoryNotEmptyException: a", WholeFile.reason(new DirectoryNotEmptyException("a")));
+        assertEquals("Broken pipe", WholeFile.reason(new IOException("Broken pipe")));
     }
 
     @Test
