@@ -122,6 +122,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         each("Transformers train as in a single process", this::transformers);
         each("rows that do not divide, and fewer rows than ranks", this::unevenRows);
         each("tied weights and gradients of all shards", this::gradients);
+        each("layers of one unit may share the weights of two others", this::sharedByTwo);
         each("a rank may have no data", this::noData);
         each("checkpoints of any number of ranks resume training", this::checkpoints);
         each("step counts are not mistaken for rows of a bias", this::stepCounts);
@@ -706,6 +707,63 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         protected Tensor compute(Tensor x) {
             Tensor y = a.forward(x);
             return useB ? y.add(b.forward(x)) : y;
+        }
+    }
+
+    /** Two layers whose weights other layers own. */
+    private static final class TwoLayers extends NnModule {
+        private final NnModule first;
+        private final NnModule second;
+
+        TwoLayers(Tensor ofFirst, Tensor ofSecond) {
+            first = child("first", new Linear(ofFirst));
+            second = child("second", new Linear(ofSecond));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return second.forward(torch.tanh(first.forward(x)));
+        }
+    }
+
+    /** Two layers, and two more with the weights of both. */
+    private static final class FourLayers extends NnModule {
+        private final NnModule first;
+        private final NnModule second;
+        private final NnModule both;
+
+        FourLayers(Device device) {
+            first = child("first", new Linear(3, 3, device, FP64));
+            second = child("second", new Linear(3, 3, device, FP64));
+            both = child(
+                    "both",
+                    new TwoLayers(
+                            first.ownParameters().get(0), second.ownParameters().get(0)));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return both.forward(torch.tanh(second.forward(torch.tanh(first.forward(x)))));
+        }
+    }
+
+    private void sharedByTwo() {
+        Torch.seed(seed);
+        try (var alone = new FourLayers(device);
+                var model = new FourLayers(device);
+                var fsdp =
+                        new FullyShardedDataParallel(model, group, STANDARD.withUnits(TwoLayers.class::isInstance))) {
+            require(fsdp.unitCount() == 1, fsdp.unitCount() + " units");
+            fsdp.load(alone.namedParameters());
+            for (int step = 0; step < 2; step++) {
+                Tensor x = torch.randn(new long[] {4, 3}, device.options(FP64));
+                fsdp.forward(x).square().sum().backward();
+                fsdp.finishGradientSynchronization();
+                alone.forward(x).square().sum().backward();
+                requireSameGradients(alone, fsdp);
+                fsdp.zeroGrad();
+                alone.zeroGrad();
+            }
         }
     }
 
