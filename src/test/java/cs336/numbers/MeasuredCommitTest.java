@@ -43,6 +43,7 @@ class MeasuredCommitTest {
     private List<MeasuredCommit> list(String rows) throws IOException {
         Path machine = Files.createDirectories(folder.resolve("data/measurements/cpu"));
         Files.writeString(machine.resolve("mixed_precision.csv"), HEADER + rows);
+        Files.writeString(machine.resolve("mixed_precision_steps.csv"), "case,step,value\na,1,2\n"); // no commits
         return MeasuredCommit.list(folder, folder.resolve("data/measurements"));
     }
 
@@ -79,8 +80,8 @@ class MeasuredCommitTest {
         Git.output(folder, "init", "-q");
         String first = commit("Round", PRECISION, "1");
         String other = commit("Describe", "README.md", "1");
-        String rows = row("a", "java 17", first, "2026-01-01T00:00:00Z")
-                + row("b", "java 17", first, "2026-01-02T00:00:00Z")
+        String rows = row("a", "java 17", first, "2026-01-02T00:00:00Z")
+                + row("b", "java 17", first, "2026-01-01T00:00:00Z")
                 + row("c", "java 17", other + "+dirty", "2026-01-03T00:00:00Z");
         assertTrue(list(rows).stream().allMatch(each -> each.change().isEmpty()), "only README.md has changed");
 

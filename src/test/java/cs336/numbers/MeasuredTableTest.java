@@ -179,6 +179,40 @@ class MeasuredTableTest {
     }
 
     @Test
+    void aRowKeyWithSeveralValuesInOverIsStillCompared() {
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, context=128]
+                over: timing[implementation=peer, metric=forward, context=128, size=xl, small]
+                rows: size
+                columns: context
+                format: %.2f×
+                """);
+        assertEquals("""
+                size   context 128
+                small         0.50
+                xl            0.50
+                """, table.cells().text());
+    }
+
+    @Test
+    void aStatisticThatWasNotMeasuredIsADash() throws IOException {
+        Path csv = folder.resolve("data/measurements/pretend/timing.csv");
+        Files.writeString(csv, Files.readString(csv).replace(",32.0,0.32,", ",32.0,,"));
+        numbers = MeasurementQuery.of(csv.getParent());
+        var table = table("""
+                from: timing[implementation=plain, metric=forward, context=128]
+                rows: size
+                cells: mean, std
+                format: %.2f ms
+                """);
+        assertEquals("""
+                size    mean   std
+                small  32.00     –
+                xl     64.00  0.64
+                """, table.cells().text());
+    }
+
+    @Test
     void ambiguousCellsAreRejected() {
         assertEquals(
                 "ambiguous: more than one row of timing.csv has size=small, context=128;"

@@ -1,6 +1,7 @@
 package cs336.numbers;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -107,6 +108,28 @@ class MeasurementQueryTest {
     }
 
     @Test
+    void aReferenceMaySelectTheSameCaseOfAnotherMachine() throws IOException {
+        Path csv = folder.resolve("data/measurements/pretend/timing.csv");
+        Path other = Files.createDirectories(folder.resolve("data/measurements/other"));
+        Files.writeString(other.resolve("timing.csv"), Files.readString(csv).replace(",10,64.0,", ",10,48.0,"));
+        numbers.define("xl", "timing[size=xl, implementation=plain, metric=forward]");
+        assertEquals("64\u00a0ms", numbers.text("xl[context=128].mean : %.0f ms"));
+        assertEquals("48\u00a0ms", numbers.text("xl@other[context=128].mean : %.0f ms"));
+        String message = failure("xl@other[context=7] : %.0f ms");
+        assertTrue(message.startsWith("no row matches timing@other["), message);
+    }
+
+    @Test
+    void filtersCompareNumbersInAnyNotation() {
+        for (String equal : new String[] {"9e3", "9000.0", "+9000", "9000"}) {
+            assertTrue(MeasurementQuery.same("9000", equal), equal);
+        }
+        for (String different : new String[] {"9", "900", "nine", ""}) {
+            assertFalse(MeasurementQuery.same("9000", different), different);
+        }
+    }
+
+    @Test
     void aDefinitionUsesOnlyExistingNamesFilesAndColumns() {
         assertTrue(definitionFailure("first", "second[size=xl]")
                 .endsWith("second.csv, and no name \"second\" is defined so far"));
@@ -137,6 +160,7 @@ class MeasurementQueryTest {
         numbers.define("work", "4 * 1024 * 1024 * 64 FLOP");
         assertEquals("989\u00a0TFLOP/s", numbers.text("peak : %.0f TFLOP/s"));
         assertEquals("0.5\u00a0ms", numbers.text("peak * 0.5 ms / peak : %.1f ms"));
+        assertEquals("0.5\u00a0ms", numbers.text("peak * 5e-4 s / peak : %.1f ms"));
         assertEquals("268.4\u00a0TFLOP/s", numbers.text("work / 1 us : %.1f TFLOP/s"));
         assertEquals("27.1%", numbers.text("work / 0.001 ms / peak : %.1f%%"));
         assertTrue(failure("work : %.0f ms").contains(" to ms"));

@@ -16,6 +16,7 @@ class QuantityTest {
     void aUnitInTheFormatConverts() {
         assertEquals("1.5\u00a0s", write(1500, "ms", "%.1f s"));
         assertEquals("3.00\u00a0GiB", write(3221225472.0, "B", "%.2f GiB"));
+        assertEquals("1,024\u00a0GiB", write(1, "TiB", "%d GiB"));
         assertEquals("2\u00a0GB/s", write(2, "MB/ms", "%.0f GB/s"));
         assertEquals("12%", write(0.12, "", "%.0f%%"));
         assertEquals("1.25×", write(1.25, "", "%.2f×"));
@@ -37,6 +38,7 @@ class QuantityTest {
         assertEquals("+1,035.3\u00a0ms", write(1035.26, "ms", "%+.1f ms"));
         assertEquals("12,346", write(12345.6, "", "%.5g"));
         assertEquals("1.24e+03", write(1235, "", "%.2e"));
+        assertEquals("1.24e-03", write(0.001235, "", "%.2e"));
     }
 
     @Test

@@ -21,6 +21,7 @@ class ReferencesTest {
         for (String text : List.of(
                 "`{{x}}`",
                 "``a ` {{x}}``",
+                "`a `` {{x}}`",
                 "```java\nnew int[][] {{1}};\n```",
                 "~~~\n{{x}}\n```\n{{y}}\n~~~",
                 "````\n```\n{{x}}\n````")) {

@@ -96,6 +96,15 @@ class TablesTest {
                 Tables.aligned(table).replace(" ", ""));
     }
 
+    @Test
+    void infiniteNumbersHaveASignAndYearsNoSeparators() {
+        Table table = Table.create(
+                "made up",
+                IntColumn.create("year", 2024, 2025),
+                DoubleColumn.create("x", Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY));
+        assertEquals("year x\n2024 ∞\n2025 −∞\n", Tables.aligned(table).replaceAll(" +", " "));
+    }
+
     private record TableCell(
             String name, @Header("time (ms)") Double ms, int count) {}
 
