@@ -119,8 +119,7 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
         PassTime recomputed = passTime(plan, costs.forward(), work, work.recomputedGemms(), work.recomputed(), slower);
         PassTime backward = passTime(plan, costs.backward(), work, 1, 1, slower).plus(recomputed);
         PassTime passes = backwards ? forward.plus(backward) : forward;
-        boolean sharded = plan.gpus() > 1 && plan.mode() != FsdpMode.DDP;
-        double updated = sharded ? 1.0 / plan.gpus() : 1;
+        double updated = plan.mode() == FsdpMode.DDP ? 1 : 1.0 / plan.gpus();
         Seconds optimizer = updates ? Seconds.ms(costs.optimizerMs() * work.parameters() * slower) : Seconds.ZERO;
 
         var parts = new EnumMap<TimePart, Seconds>(TimePart.class);

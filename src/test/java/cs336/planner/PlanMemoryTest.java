@@ -56,7 +56,12 @@ class PlanMemoryTest {
         PlanMemory memory = PlanMemory.of(LARGE.withPass(Pass.FORWARD));
         assertEquals(Bytes.NONE, memory.categories().get(TensorPurpose.GRADIENTS));
         assertEquals(Bytes.NONE, memory.categories().get(TensorPurpose.OPTIMIZER_STATE));
+        PlanMemory onTwo = PlanMemory.of(LARGE.withPass(Pass.FORWARD).withGpus(2, FsdpMode.DDP));
+        assertEquals(memory.total(), onTwo.total(), "a forward pass sends no gradients");
         assertTrue(memory.fits(PlanMachine.H100));
+        PlanMemory between = PlanMemory.of(
+                StepPlan.of(ModelSize.XL.config(ModelEdition.SPRING_2025, 512)).withBatch(12));
+        assertTrue(between.fits(PlanMachine.H200) && !between.fits(PlanMachine.H100), between.total() + " on an H100");
         assertFalse(PlanMemory.of(LARGE.withBatch(64)).fits(PlanMachine.H200));
     }
 

@@ -30,6 +30,16 @@ class PlanReportTest {
                 .contains("communication buffers"));
     }
 
+    @Test
+    void linesShowTheMemoryOfTheGpuAndTheMeasuredPeak() throws IOException {
+        assertEquals(2, dashedLines(PlanReport.memory(XL, PlanMachine.H200)));
+        assertEquals(1, dashedLines(PlanReport.memory(XL.withBatch(3), PlanMachine.H200))); // not measured
+    }
+
+    private static int dashedLines(Figure figure) {
+        return figure.svg().split("stroke-dasharray", -1).length - 1;
+    }
+
     private static List<String> series(Figure figure) {
         return ((CategoryChart) figure.chart())
                 .getSeriesCollection().stream().map(CategorySeries::getName).toList();
@@ -46,5 +56,10 @@ class PlanReportTest {
         assertEquals(other.rowCount(), other.doubleColumn("measured").countMissing());
         Table large = PlanReport.summary(XL.withBatch(64), PlanMachine.H200);
         assertEquals("peak memory (GiB): out of memory", large.getString(0, "quantity"));
+        StepPlan longer =
+                StepPlan.of(ModelSize.XL.config(ModelEdition.SPRING_2025, 2048)).withBatch(4);
+        assertEquals(
+                "gradient_checkpointing: out of memory",
+                PlanReport.summary(longer, PlanMachine.H200).getString(0, "source"));
     }
 }

@@ -6,10 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.ModelEdition;
 import cs336.basics.ModelSize;
+import cs336.bench.Measurements;
 import cs336.bench.Pass;
 import cs336.bench.Precision;
+import cs336.bench.Project;
 import cs336.checkpointing.CheckpointPolicy;
 import cs336.distributed.bench.FsdpMode;
+import cs336.planner.LinearCost.MeasuredWork;
 import cs336.planner.PlanTime.TimePart;
 import cs336.planner.StoredCases.Execution;
 import cs336.planner.StoredCases.StoredCase;
@@ -17,6 +20,9 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import tech.tablesaw.api.DoubleColumn;
+import tech.tablesaw.api.Row;
+import tech.tablesaw.api.Table;
 
 class PlanTimeTest {
     private static final StepPlan XL =
@@ -85,11 +91,69 @@ class PlanTimeTest {
         double more = recomputed.parts().get(TimePart.GEMMS).value()
                 - step.parts().get(TimePart.GEMMS).value();
         assertEquals(forward.parts().get(TimePart.GEMMS).value(), more, 1e-9);
+        double feedForwards = gemms(XL.withCheckpointing(CheckpointPolicy.feedForwards(1)));
+        assertTrue(gemms(XL) < feedForwards && feedForwards < gemms(XL.withCheckpointing(CheckpointPolicy.blocks(1))));
         PlanTime slower = PlanTime.of(XL, PlanMachine.H100);
+        for (TimePart part : List.of(TimePart.OPTIMIZER, TimePart.MEMORY_BOUND)) {
+            assertEquals(
+                    4.8 / 3.35 * step.parts().get(part).ms(),
+                    slower.parts().get(part).ms(),
+                    1e-9);
+        }
+        assertEquals(step.parts().get(TimePart.GEMMS), slower.parts().get(TimePart.GEMMS));
+    }
+
+    private static double gemms(StepPlan plan) throws IOException {
+        return PlanTime.of(plan).parts().get(TimePart.GEMMS).value();
+    }
+
+    @Test
+    void theTableHasPercentagesOfTheStep() throws IOException {
+        Table table = PlanTime.of(XL).table();
+        DoubleColumn percent = table.doubleColumn("of the step (%)");
+        assertEquals(100, percent.get(table.rowCount() - 1), 1e-9);
+        assertEquals(200, percent.sum(), 1e-9); // the last row is the sum of the others
+    }
+
+    @Test
+    void fp16HasTheCostsOfBf16() throws IOException {
         assertEquals(
-                4.8 / 3.35 * step.parts().get(TimePart.OPTIMIZER).ms(),
-                slower.parts().get(TimePart.OPTIMIZER).ms(),
-                1e-9);
+                PlanTime.of(XL.withPrecision(Precision.BF16)).parts(),
+                PlanTime.of(XL.withPrecision(Precision.FP16)).parts());
+    }
+
+    @Test
+    void longFlashAttentionIsWithinThirtyPercent() throws IOException {
+        MeasuredCosts costs = MeasuredCosts.of(Precision.BF16);
+        int compared = 0;
+        for (Row row : Measurements.read(Project.path("data/measurements/h200/flash_benchmarking.csv"))) {
+            String pass = row.getString("metric");
+            boolean isComparable = row.getString("implementation").equals("flash")
+                    && row.getString("dtype").equals("bf16")
+                    && row.getString("causal").equals("true")
+                    && row.getInt("context") >= 32_768
+                    && List.of("forward", "backward").contains(pass);
+            if (isComparable) {
+                long sequences = (long) row.getInt("batch") * row.getInt("heads");
+                double pairs = (double) sequences * row.getInt("context") * row.getInt("context");
+                double predicted = (pass.equals("forward") ? costs.forward() : costs.backward())
+                        .flashAttention()
+                        .time(pairs * row.getInt("d"), pairs)
+                        .ms();
+                assertEquals(1, predicted / row.getDouble("median"), 0.3, pass + " of " + row.getInt("context"));
+                compared++;
+            }
+        }
+        assertTrue(compared > 10, compared + " rows");
+    }
+
+    @Test
+    void noCostIsNegative() {
+        // 2 ms for each unit of the first amount of work, and −0.1 ms for each of the second
+        LinearCost fit = LinearCost.fit(
+                List.of(new MeasuredWork(1, 1, 1.9), new MeasuredWork(2, 5, 3.5), new MeasuredWork(3, 1, 5.9)));
+        assertEquals(0, fit.perSecond());
+        assertEquals(1.9, fit.perFirst(), 0.1);
     }
 
     @Test
@@ -103,6 +167,24 @@ class PlanTimeTest {
                     1e-9);
             assertTrue(time.parts().get(TimePart.EXPOSED_COMMUNICATION).value() > 0, mode.toString());
         }
+    }
+
+    private static double exposed(StepPlan plan) throws IOException {
+        return PlanTime.of(plan).parts().get(TimePart.EXPOSED_COMMUNICATION).value();
+    }
+
+    @Test
+    void exposedCommunicationDependsOnModeAndDtype() throws IOException {
+        StepPlan fsdp = XL.withGpus(2, FsdpMode.FSDP);
+        StepPlan separate = XL.withGpus(2, FsdpMode.FSDP_WITHOUT_PREFETCH);
+        assertTrue(exposed(separate) > 2 * exposed(fsdp), "without prefetch every all-gather is exposed");
+        // Parameters are gathered in the compute dtype, but DDP averages fp32 gradients.
+        double shorter = exposed(separate.withPrecision(Precision.BF16)) / exposed(separate);
+        assertEquals(0.5, shorter, 0.1);
+        StepPlan ddp = XL.withGpus(2, FsdpMode.DDP);
+        assertEquals(1, exposed(ddp.withPrecision(Precision.BF16)) / exposed(ddp), 0.01);
+        // ZeRO stage 1 gathers updated parameters after the optimizer, when nothing overlaps.
+        assertTrue(exposed(XL.withGpus(2, FsdpMode.ZERO_1)) > exposed(ddp));
     }
 
     @Test
@@ -123,6 +205,19 @@ class PlanTimeTest {
         assertTrue(message.endsWith("the collectives of a forward pass alone are not predicted"), message);
     }
 
+    @Test
+    void theStepThatTheLaunchTimeIsFittedToIsPredictedExactly() throws IOException {
+        StepPlan small = StepPlan.of(ModelSize.SMALL.config(ModelEdition.SPRING_2025, 128))
+                .withBatch(4);
+        for (Precision precision : List.of(Precision.FP32, Precision.BF16)) {
+            StepPlan plan = small.withPrecision(precision);
+            List<Double> stored =
+                    StoredCases.of(plan).stream().map(StoredCase::stepMs).toList();
+            double ms = PlanTime.of(plan).total().ms();
+            assertTrue(stored.stream().anyMatch(each -> Math.abs(each - ms) < 1e-6), ms + " ms, not " + stored);
+        }
+    }
+
     /** With blocks-1 a launch-bound step launches another forward pass of all blocks. */
     @Test
     void recomputationAddsLaunches() throws IOException {
@@ -132,6 +227,7 @@ class PlanTimeTest {
         double blocks = PlanTime.of(small.withCheckpointing(CheckpointPolicy.blocks(1)))
                 .total()
                 .value();
-        assertTrue(blocks > 1.2 * everything, blocks + " s and " + everything + " s");
+        double forward = PlanTime.of(small.withPass(Pass.FORWARD)).total().value();
+        assertEquals(1, (blocks - everything) / forward, 0.1, blocks + " s and " + everything + " s");
     }
 }

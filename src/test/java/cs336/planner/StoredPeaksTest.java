@@ -255,6 +255,36 @@ class StoredPeaksTest {
         List<StoredCase> stored = StoredCases.of(one);
         assertTrue(stored.size() > 0);
         assertEquals(stored, StoredCases.of(one.withGpus(1, FsdpMode.FSDP).withBucketMb(7)));
+        StepPlan sharded = COMPARED.stream()
+                .map(ComparedPeak::stored)
+                .filter(each -> each != null && each.plan().isSharded())
+                .findFirst()
+                .orElseThrow()
+                .plan();
+        assertEquals(StoredCases.of(sharded), StoredCases.of(sharded.withBucketMb(7)));
+    }
+
+    @Test
+    void plansAreComparedWithEagerStepsOnly() throws IOException {
+        List<StoredCase> replayed = StoredCases.all().stream()
+                .filter(stored -> stored.execution() != Execution.EAGER)
+                .toList();
+        assertTrue(replayed.size() > 10, replayed.size() + " cases");
+        for (StoredCase stored : replayed) {
+            assertTrue(
+                    StoredCases.of(stored.plan()).stream().allMatch(each -> each.execution() == Execution.EAGER),
+                    stored.plan().title());
+        }
+    }
+
+    @Test
+    void stepsOnSeveralNodesAreNotThoseOfAPlan(@TempDir Path folder) throws IOException {
+        String stored = Files.readString(Project.path("data/measurements/h200-x2/ddp_benchmarking.csv"));
+        Path file = folder.resolve("ddp_benchmarking.csv");
+        Files.writeString(file, stored);
+        assertTrue(StoredCases.read(file, "ddp_benchmarking", null).size() > 0);
+        Files.writeString(file, stored.replace(",nccl,1,", ",nccl,2,"));
+        assertEquals(List.of(), StoredCases.read(file, "ddp_benchmarking", null));
     }
 
     @Test
