@@ -4,9 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.awt.Color;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.knowm.xchart.internal.chartpart.AxesChart;
+import org.knowm.xchart.style.markers.SeriesMarkers;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.StringColumn;
 import tech.tablesaw.api.Table;
@@ -55,6 +57,76 @@ class HoverTextsTest {
             assertEquals(height, text.height() * units, 0.1);
             assertTrue(text.width() > 0);
         }
+    }
+
+    @Test
+    void theTextOfAPointBelowATitleIsWhereThePointIsDrawn() {
+        Figure figure = plot(Charts.line(measured()).title("Steps")).figure("line", "made up");
+        HoverTexts.HoverText first = figure.hoverTexts().texts().get(0);
+        double y = ((AxesChart<?, ?>) figure.chart()).getScreenYFromChart(1.25);
+        int title = new Frame("Steps", true, Legend.NONE, true, "").top();
+        assertEquals(title + y, first.y() * units(figure), 1e-6);
+    }
+
+    @Test
+    void barsOfAGroupAreSideBySideAndStackedOnesOnEachOther() {
+        List<HoverTexts.HoverText> grouped = plot(Charts.bar(measured()))
+                .figure("bars", "made up")
+                .hoverTexts()
+                .texts(); // both bars of a series, then both of the next one
+        List<HoverTexts.HoverText> stacked = plot(Charts.bar(measured()).stacked())
+                .figure("stacked", "made up")
+                .hoverTexts()
+                .texts();
+        for (int context = 0; context < 2; context++) {
+            HoverTexts.HoverText left = grouped.get(context);
+            HoverTexts.HoverText right = grouped.get(context + 2);
+            assertEquals(left.x() + left.width(), right.x(), 1e-9);
+            HoverTexts.HoverText lower = stacked.get(context);
+            HoverTexts.HoverText upper = stacked.get(context + 2);
+            assertEquals(lower.x(), upper.x(), 1e-9);
+            assertEquals(lower.y(), upper.y() + upper.height(), 1e-6);
+            double ratio = context == 0 ? 40.0625 / 1.25 : 80 / 2.0;
+            assertEquals(1, upper.height() / lower.height() / ratio, 1e-3);
+            assertEquals(lower.x() + lower.width() / 2, right.x(), 0.01, "both have the same centre");
+        }
+    }
+
+    private static List<String> texts(AxesChart<?, ?> panel) {
+        return new Figure("panel", "made up", 640, 380, List.of(panel))
+                .hoverTexts().texts().stream().map(HoverTexts.HoverText::text).toList();
+    }
+
+    @Test
+    void stackedAreasHaveTheirIntervalHeightsAndTotal() {
+        double[] x = {0, 1, 2};
+        HorizontalScale scale = HorizontalScale.of(x, Spacing.LINEAR);
+        var panel = new AreaPanel(
+                new Frame("", false, Legend.NONE, true, "time (ms)"),
+                scale,
+                List.of(new AreaPanel.AxisSpan("forward", 0, 1), new AreaPanel.AxisSpan("backward", 1, 2)),
+                List.of());
+        Plot.applyStyle(panel, AxisRange.of(new double[] {0, 7}, false, true), "memory (MB)");
+        scale.applyTo(panel.getStyler());
+        panel.stack(List.of("weights", "activations"), x, new double[][] {{1, 2, 3}, {4, 5, 0}}, "MB");
+        assertEquals(
+                List.of(
+                        "forward\nactivations: 4 MB\nweights: 1 MB\ntotal: 5 MB",
+                        "backward\nactivations: 5 MB\nweights: 2 MB\ntotal: 7 MB",
+                        "weights: 3 MB\ntotal: 3 MB"),
+                texts(panel));
+    }
+
+    @Test
+    void pointsOnALogarithmicAxisHaveTheirValues() {
+        double[] x = {10, 1000};
+        var panel = new LawPanel(
+                new Frame("", false, Legend.NONE, true, "FLOP"),
+                HorizontalScale.of(x, Spacing.LOG10),
+                AxisRange.of(new double[] {1, 2}, false, true),
+                "loss");
+        panel.points("runs", Color.BLUE, SeriesMarkers.CIRCLE, x, new double[] {1, 2});
+        assertEquals(List.of("runs\nFLOP: 10\nloss: 1", "runs\nFLOP: 1,000\nloss: 2"), texts(panel));
     }
 
     @Test
