@@ -127,6 +127,8 @@ class MarkdownHtmlTest {
         assertTrue(html("![x](<a b.svg>)").contains("src=\"data:image/svg+xml;base64,PHN2"));
         assertTrue(html("![x](a%20b.svg)").contains("src=\"data:image/svg+xml;base64,PHN2"));
         assertTrue(html("![x](data:image/png;base64,AAAA)").contains("src=\"data:image/png;base64,AAAA\""));
+        String both = html("![x](data:image/png;base64,AAAA) ![y](data:image/png;base64,BBBB)");
+        assertTrue(both.indexOf("base64,AAAA") < both.indexOf("base64,BBBB"), both);
         assertTrue(assertThrows(MarkdownException.class, () -> html("\n![x](b.svg)"))
                 .getMessage()
                 .startsWith("missing image b.svg"));
@@ -138,6 +140,7 @@ class MarkdownHtmlTest {
     void tablesAndHeadingIds() {
         assertTrue(html("| a | b |\n|---|--:|\n| 1 | $x$ |\n").contains("<td align=\"right\"><svg "));
         assertEquals("<h2 id=\"warm-up-1\">Warm-up 1</h2>\n", html("## Warm-up 1"));
+        assertTrue(html("## Of `fsdp` units").contains("<h2 id=\"of-fsdp-units\">"));
         assertEquals("<h2 id=\"a\">A</h2>\n<h2 id=\"a-1\">A</h2>\n", html("## A\n\n## A"));
     }
 

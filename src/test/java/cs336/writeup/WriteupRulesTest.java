@@ -1,11 +1,15 @@
 package cs336.writeup;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.numbers.MadeUpMeasurements;
+import cs336.numbers.MeasurementOrigins;
 import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,6 +24,7 @@ import org.apache.pdfbox.text.PDFTextStripper;
 import org.apache.pdfbox.text.TextPosition;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
 
 /** Tests of citations, equations, the order of files, the layout of the PDF, and what the builder rejects. */
 class WriteupRulesTest {
@@ -145,7 +150,7 @@ class WriteupRulesTest {
         files.put("appendix-10-last.md", "## Appendix 10: last\n\n" + table("last"));
         files.put("references.md", "## References\n\n- [a] A.\n");
         files.put("00-summary.md", "## Summary\n\n" + table("first") + "\n[Table](#table-more)\n");
-        files.put("02-two.md", "## 2 Two\n");
+        files.put("02-two.md", "## 2 Two\n\n### A question\n");
         files.put("17-method.md", "## 17 Method\n\nBy [@a].\n");
         String html = html("# Title\n");
         assertInOrder(
@@ -161,12 +166,16 @@ class WriteupRulesTest {
                 ">Appendix 2: more</h2>",
                 ">Appendix 10: last</h2>",
                 ">Origin of the numbers</h2>");
+        assertFalse(html.contains("<li><a href=\"#a-question\">"), "the contents list chapters only");
         assertInOrder(html, "<b>Table 1.</b>", "Table\u00a0A2.1</a>", "<b>Table A2.1.</b>", "<b>Table A10.1.</b>");
     }
 
     @Test
     void headingsHaveTheNumbersOfTheirFiles() throws Exception {
         files.put("02-two.md", "## 3 Two\n");
+        assertEquals(
+                "02-two.md:1: the heading must begin with \"2\", the number in the file's name", problem("# Title\n"));
+        files.put("02-two.md", "## Appendix 2: two\n");
         assertEquals(
                 "02-two.md:1: the heading must begin with \"2\", the number in the file's name", problem("# Title\n"));
         files.clear();
@@ -269,6 +278,10 @@ class WriteupRulesTest {
                 problem(stored.replace("%.1f", "%.1f B").replace("context=128", "context=128, metric=peak-memory")));
         assertTrue(problem(written("| all-reduce | bucket_mb |\n|---|---|\n| 1 | 2 |\n"))
                 .contains("\"bucket_mb\""));
+        assertTrue(problem(stored.replace("%.1f", "%.1f B")
+                        .replace("context=128", "context=128, metric=peak-memory")
+                        .replace("columns: metric", "columns: implementation, metric"))
+                .contains("header \"peak-memory\" is a stored name"));
         html(stored.replace("%.1f", "%.1f B\nlabels: peak-memory = peak memory")
                 .replace("context=128", "context=128, metric=peak-memory"));
         html(written("| all-reduce | memory-bound kernels |\n|---|---|\n| 1 | 2 |\n"));
@@ -422,6 +435,48 @@ class WriteupRulesTest {
                 """);
         String html = html("{{loaded[size=a] : %.0f ms}} {{loaded[size=b] : %.0f ms}}\n");
         assertTrue(html.contains("<td>GPU; Xeon (64 cores); load 0.5 to 10.25</td><td>java 17</td><td>abc</td>"), html);
+    }
+
+    @Test
+    void twoTablesOfOneNameAreRejected() throws Exception {
+        String twice = table("times") + "\n" + table("times");
+        assertEquals("writeup.md:16: two tables have the name times", problem(twice));
+    }
+
+    @Test
+    void theCommandWarnsOfLongChaptersAndALongWriteup() throws Exception {
+        files.put("01-one.md", "## 1 One\n\n" + "A line.\n\n".repeat(1_200));
+        files.put("02-two.md", "## 2 Two\n\n" + "A line.\n\n".repeat(1_200));
+        files.put("appendix-02-more.md", "## Appendix 2: more\n\n" + "A line.\n\n".repeat(300));
+        var out = new StringWriter();
+        var err = new StringWriter();
+        int code = new CommandLine(new WriteupCommand())
+                .setOut(new PrintWriter(out))
+                .setErr(new PrintWriter(err, true))
+                .execute(
+                        folder("# Title\n").toString(),
+                        "--output",
+                        root.resolve("out").toString());
+        assertEquals(0, code);
+        List<String> warnings = err.toString()
+                .lines()
+                .map(line -> line.replaceFirst("[\\d.]+ pages", "… pages"))
+                .toList();
+        assertEquals(
+                List.of(
+                        "warning: … pages in 1 One, at most 6",
+                        "warning: … pages in 2 Two, at most 6",
+                        "warning: … pages before the appendix, at most 60"),
+                warnings,
+                out.toString());
+    }
+
+    @Test
+    void theOriginOfTheNumbersBelongsToTheAppendix() {
+        for (String title : List.of("Appendix 2: more", MeasurementOrigins.TITLE)) {
+            assertTrue(new ChapterLength(title, 1, 1).isAppendix(), title);
+        }
+        assertFalse(new ChapterLength("2 Two", 1, 1).isAppendix());
     }
 
     @Test
