@@ -76,6 +76,14 @@ class CheckTest {
                         tensor(DType.FLOAT32, 1, 2, 3, 4).view(2, 2),
                         tensor(DType.FLOAT32, 1, 2, 3, 5).view(2, 2),
                         "✗ a: 1 of 4 elements differ, most at [1, 1]: 5 expected, not 4"),
+                Arguments.of(
+                        tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 6).view(2, 3),
+                        tensor(DType.FLOAT32, 1, 2, 3, 4, 5, 9).view(2, 3),
+                        "✗ a: 1 of 6 elements differ, most at [1, 2]: 9 expected, not 6"),
+                Arguments.of(
+                        new double[] {1, 2.000001},
+                        tensor(DType.FLOAT32, 1, 2),
+                        "✓ a: largest difference 1.000e-06 over 2 elements"),
                 Arguments.of(new Tensor(), tensor(DType.FLOAT32, 1), "✗ a: the tensor is undefined"),
                 Arguments.of(new double[0], List.of(), "✓ a: []"),
                 Arguments.of(
@@ -122,6 +130,8 @@ class CheckTest {
         Tensor infinite = tensor(DType.FLOAT64, Double.NEGATIVE_INFINITY, 1);
         assertTrue(Check.that("a", infinite).is(infinite.clone()).passed());
         assertFalse(Check.that("a", infinite).is(tensor(DType.FLOAT64, 0, 1)).passed());
+        Tensor other = tensor(DType.FLOAT64, Double.NEGATIVE_INFINITY, 2);
+        assertFalse(Check.that("a", infinite).is(other).passed(), "the tolerance is that of the finite numbers");
     }
 
     @Test

@@ -22,12 +22,14 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.stream.IntStream;
 import javax.imageio.ImageIO;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -97,6 +99,16 @@ class RenderersTest {
         assertTrue(shown.startsWith("[0, 1, 2,"), shown);
         assertTrue(shown.endsWith("… 100000 in total]"), shown);
         assertTrue(shown.length() < 1000, "length " + shown.length());
+        String longTexts = text(Collections.nCopies(90, "x".repeat(1000)));
+        assertTrue(longTexts.length() < 6000, "length " + longTexts.length());
+        assertTrue(longTexts.endsWith("… 90 in total]"), longTexts);
+    }
+
+    @Test
+    void aSmallTensorOfManyDimensionsIsShownCompletely() {
+        String shown = text(torch.arange(new Scalar(16)).view(2, 2, 2, 2));
+        assertTrue(shown.contains("\nvalues \n[[[[0, 1],"), shown);
+        assertTrue(shown.endsWith("[14, 15]]]]"), shown);
     }
 
     @Test
@@ -297,12 +309,14 @@ class RenderersTest {
                 Tensor fp8 = values.to(torch.ScalarType.Float8_e4m3fn);
                 Tensor whole = Tensors.of(new long[] {3, 65535}, 2);
                 Tensor unsigned = whole.to(torch.ScalarType.UInt16);
+                Tensor wider = whole.to(torch.ScalarType.UInt32);
                 Tensor large = Tensors.of(new long[] {1, -1}, 2);
                 Tensor state = large.to(torch.ScalarType.UInt64)) {
             assertEquals(
                     "Tensor Float8_e4m3fn [3] on cpu\nmin -1.000  max 4.000  mean 1.667\nvalues [-1.000, 2.000, 4.000]",
                     text(fp8));
             assertEquals("Tensor UInt16 [2] on cpu\nmin 3  max 65535\nvalues [3, 65535]", text(unsigned));
+            assertEquals("Tensor UInt32 [2] on cpu\nmin 3  max 65535\nvalues [3, 65535]", text(wider));
             assertEquals("Tensor uint64 [2] on cpu\nvalues [1, 18446744073709551615]", text(state));
         }
     }
