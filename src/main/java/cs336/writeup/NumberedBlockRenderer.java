@@ -133,8 +133,7 @@ final class NumberedBlockRenderer implements NodeRenderer {
             html("<a href=\"" + Svg.escape(address) + "\">");
             children(link);
             html("</a>");
-        } else if (!address.startsWith("#")
-                && Files.exists(folder.resolve(address.replaceAll("#.*", "")))
+        } else if (Files.exists(folder.resolve(address.replaceAll("#.*", "")))
                 && !address.matches(".*\\.(svg|png|jpe?g)")) {
             // A file of the repository: the page keeps the text but no link, because the file is not part of the page.
             children(link);
