@@ -17,6 +17,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
+import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeEach;
@@ -125,6 +126,21 @@ class GemmMergingTest extends ScopedTest {
         Program fused =
                 assertMerged(2, gradients, torch.randn(8, 8), torch.randn(8, 8), torch.randn(8, 4), torch.randn(8, 8));
         assertEquals(0, count(fused, "cat"));
+    }
+
+    /** The kernel computes the operands once per row, not once per element, so it cannot store them as columns. */
+    @Test
+    void numbersPerRowAreConcatenatedAfterTheirKernel() {
+        TensorFunction statistics = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor mean = in[0].mean(new long[] {1}, true, new ScalarTypeOptional());
+                Tensor first = torch.mm(mean.exp().t(), in[1]);
+                Tensor second = torch.mm(mean.neg().t(), in[1]);
+                return new Tensor[] {inner.escape(first.exp()), inner.escape(second.exp())};
+            }
+        };
+        Program fused = assertMerged(1, statistics, torch.randn(8, 16), torch.randn(8, 4));
+        assertEquals(1, count(fused, "cat"), fused.toString());
     }
 
     @Test

@@ -211,4 +211,23 @@ class PartitionTest extends ScopedTest {
                 List.of(3L, 7 * bytes, 3 * bytes),
                 List.of((long) kernel.operations(), kernel.bytesSeparately(), kernel.bytesMoved()));
     }
+
+    private static List<GeneratedKernel> kernels(TensorFunction function, Tensor... inputs) {
+        return FusionPasses.kernels(FusionPasses.fuse(Recorder.record(function, inputs), CPU));
+    }
+
+    /** The kernel has the elements of its own rows only, and another row may be in another thread block. */
+    @Test
+    void elementsOfOtherRowsAreNotReadFromTheKernelThatComputesThem() {
+        TensorFunction firstRow = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor y = in[0].exp();
+                Tensor scaled = y.mul(y.sum(LAST, true, new ScalarTypeOptional()));
+                return new Tensor[] {
+                    inner.escape(scaled), inner.escape(y.select(0, 0).neg())
+                };
+            }
+        };
+        assertEquals(2, kernels(firstRow, torch.randn(8, 8)).size(), "eight rows, and a first row of eight elements");
+    }
 }
