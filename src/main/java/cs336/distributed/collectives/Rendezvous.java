@@ -47,7 +47,7 @@ public final class Rendezvous implements AutoCloseable {
      */
     private static final Duration LEAST_REQUEST_TIMEOUT = Duration.ofSeconds(2);
 
-    /** How long a rank waits for what others report about a failure that ends all of them. */
+    /** Timeout for the reports of other ranks about a failure that ends all of them. */
     private static final Duration REPORT_TIMEOUT = Duration.ofSeconds(2);
 
     private static final long RETRY_MS = 20;

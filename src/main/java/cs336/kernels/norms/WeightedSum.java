@@ -41,8 +41,6 @@ import org.bytedeco.pytorch.global.torch;
 public final class WeightedSum extends AutogradFunction {
     private static final KernelSource SOURCE = KernelSource.named("weighted_sum.cu");
     private static final Map<WeightedSumKey, SizedKernel> KERNELS = new ConcurrentHashMap<>();
-    private static final int FORWARD_THREADS = 64; // per block
-    private static final int BACKWARD_THREADS = 128;
 
     private record WeightedSumKey(String pass, DType type, int vector, Device device) {}
 
@@ -119,7 +117,7 @@ public final class WeightedSum extends AutogradFunction {
         Gpu gpu = Gpu.of(layout.device());
         long rows = x.numel() / layout.width();
         SizedKernel backward = kernel("backward", layout);
-        int gridX = IntegerMath.ceilDiv(layout.accesses(), BACKWARD_THREADS);
+        int gridX = IntegerMath.ceilDiv(layout.accesses(), backward.block.threads());
         long gridY = Math.max(1, (long) gpu.multiprocessors() * backward.residentBlocks / gridX);
         var grid = new GridDim(gridX, (int) Math.min(rows, gridY));
         Tensor partial = gpu.empty(grid.y(), layout.width());
@@ -133,7 +131,7 @@ public final class WeightedSum extends AutogradFunction {
                     Kernel kernel = KernelModule.load(
                                     SOURCE, defines(pass, layout.type(), layout.vector()), layout.device())
                             .kernel("weighted_sum_" + pass);
-                    var block = new BlockDim(pass.equals("forward") ? FORWARD_THREADS : BACKWARD_THREADS);
+                    var block = new BlockDim(threads(pass));
                     return new SizedKernel(kernel, block, kernel.residentBlocks(block, 0));
                 });
     }
@@ -146,11 +144,15 @@ public final class WeightedSum extends AutogradFunction {
      */
     public static Map<String, Object> defines(String pass, DType type, int vector) {
         Map<String, Object> defines = new LinkedHashMap<>();
-        boolean forward = pass.equals("forward");
-        defines.put(forward ? "FORWARD" : "BACKWARD", 1);
+        defines.put(pass.equals("forward") ? "FORWARD" : "BACKWARD", 1);
         defines.put("ELEMENT", RowLayout.cudaName(type));
         defines.put("VECTOR", vector);
-        defines.put("THREADS", forward ? FORWARD_THREADS : BACKWARD_THREADS);
+        defines.put("THREADS", threads(pass));
         return defines;
+    }
+
+    /** Returns the number of threads per block; kernels/README.md has the measurements. */
+    private static int threads(String pass) {
+        return pass.equals("forward") ? 64 : 128;
     }
 }
