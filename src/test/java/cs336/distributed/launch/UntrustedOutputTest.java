@@ -90,6 +90,21 @@ class UntrustedOutputTest {
     }
 
     @Test
+    void eachLineIsLabelledOnceEvenIfTheLastOneHasNoEnd() {
+        try (PrintStream labelled = LabelledStream.of("[1] ", new PrintStream(output, true, StandardCharsets.UTF_8))) {
+            labelled.print("loss ");
+            labelled.print("3\nloss 2\n\nlo");
+            assertEquals("[1] loss 3\n[1] loss 2\n[1] \n", output.toString(StandardCharsets.UTF_8));
+        }
+        assertEquals("[1] loss 3\n[1] loss 2\n[1] \n[1] lo", output.toString(StandardCharsets.UTF_8));
+        output.reset();
+        try (PrintStream labelled = LabelledStream.of("[1] ", new PrintStream(output, true, StandardCharsets.UTF_8))) {
+            labelled.print("done\n");
+        }
+        assertEquals("[1] done\n", output.toString(StandardCharsets.UTF_8));
+    }
+
+    @Test
     void aDamagedAnswerIsAFailureOfItsRank() {
         var e = assertThrows(RankFailure.class, () -> launcher.run(Misbehaving.class, "damages answers"));
         assertTrue(e.getMessage().startsWith("rank 0 of 1: its message to the launcher is damaged: "), e.getMessage());
