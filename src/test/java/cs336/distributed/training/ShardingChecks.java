@@ -100,6 +100,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("different parameters are rejected on all ranks", ShardingChecks::differentParameters);
         CHECKS.put("a closed or empty optimizer throws on all ranks", ShardingChecks::closedOrEmpty);
         CHECKS.put("traffic is counted", ShardingChecks::bytes);
+        CHECKS.put("the size of a bucket is in megabytes", ShardingChecks::bucketSize);
         CHECKS.put("steps leak no native objects", ShardingChecks::leaks);
         CHECKS.put("every data-parallel strategy", ShardingChecks::everyStrategy);
         CHECKS.put("ZeRO stage 1 equals training on one process", ShardingChecks::zero);
@@ -535,6 +536,10 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 backward(task.seed, model);
                 double norm = GradientClipping.norm(model.parameters()).item_double();
                 assertEquals(norm, shards.gradientNorm().item_double(), 1e-6 * norm);
+                shards.clipGradients(1e-3 * norm);
+                shards.zeroGrad();
+                backward(task.seed, model);
+                assertEquals(norm, shards.gradientNorm().item_double(), 1e-6 * norm, "after clipped gradients");
             }
         }
     }
@@ -888,6 +893,20 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                 var error = assertThrows(IllegalArgumentException.class, () -> none.clipGradients(1));
                 assertEquals("there are no parameters to clip", error.getMessage());
             }
+        }
+    }
+
+    /** Two parameters of 400 bytes do not fit into a bucket of 500 bytes, but their 200 elements would. */
+    private static void bucketSize(ProcessGroup group, ShardingTask task) {
+        Map<String, Tensor> parameters = new TreeMap<>();
+        for (String name : List.of("a", "b")) {
+            Tensor ones = torch.ones(new long[] {100}, device.options(DType.FLOAT32));
+            parameters.put(name, ones.set_requires_grad(true));
+        }
+        try (var shards = new ShardedOptimizer<>(parameters, AdamW::new, COURSE, group, SMALL_BUCKETS)) {
+            long before = group.traffic().of("all-gather").calls();
+            shards.step();
+            assertEquals(2, group.traffic().of("all-gather").calls() - before);
         }
     }
 
