@@ -152,8 +152,8 @@ public final class Sweep {
         int skipped = withoutDuplicates(cases).size() - toMeasure.size();
         if (skipped > 0) {
             progress.printf(
-                    "%d of %d cases are stored already; --again measures them again%n",
-                    skipped, skipped + toMeasure.size());
+                    "%d of %s stored already; --again measures them again%n",
+                    skipped, StorageOptions.numberOfCases(skipped + toMeasure.size()));
         }
 
         if (toMeasure.stream().flatMap(c -> c.metrics().stream()).anyMatch(Metric::isTime)) {

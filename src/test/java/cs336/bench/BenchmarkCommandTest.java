@@ -97,7 +97,7 @@ class BenchmarkCommandTest extends CommandTest {
         assertTrue(progress.toString(StandardCharsets.UTF_8).contains("[4/4] plain size=d16-ff64-l1-h2-v20 year=2025"));
         assertEquals(0, run(TINY + "--warmup 0,1 --pass forward,step --problem tiny"));
         assertTrue(progress.toString(StandardCharsets.UTF_8)
-                .endsWith("4 of 4 cases are stored already; --again measures them again\n"));
+                .endsWith("4 of 4 cases stored already; --again measures them again\n"));
         assertEquals(before, Files.readString(csv), "stored cases are not measured again");
         assertEquals(1, host.warnings().size(), "nothing was timed");
         try (Stream<Path> files = Files.list(csv.getParent())) {

@@ -6,6 +6,7 @@ import cs336.bench.Measurements;
 import cs336.bench.Provenance;
 import cs336.bench.Samples;
 import cs336.bench.Status;
+import cs336.bench.StorageOptions;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.Device;
 import java.io.IOException;
@@ -116,7 +117,8 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
     void reportStored(int stored, int all) {
         if (stored > 0) {
             System.out.printf(
-                    "%d of %d cases are stored already in %s; --again measures them again%n", stored, all, path());
+                    "%d of %s stored already in %s; --again measures them again%n",
+                    stored, StorageOptions.numberOfCases(all), path());
         }
     }
 

@@ -100,7 +100,7 @@ class AllReduceCommandTest extends CommandTest {
         assertEquals(0, run(SMALL + "0.512,1"), err + " " + progress);
         assertEquals(2, out.toString().lines().count(), "only the size that was missing: " + out);
         String said = progress.toString(StandardCharsets.UTF_8);
-        assertTrue(said.contains("[0] 1 of 2 cases are stored already in " + folder), said);
+        assertTrue(said.contains("[0] 1 of 2 cases stored already in " + folder), said);
         Table second = stored();
         assertEquals(3 * 3, second.rowCount());
         assertEquals(first.toString(), second.first(first.rowCount()).toString(), "stored rows are unchanged");

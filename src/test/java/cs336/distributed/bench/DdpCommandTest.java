@@ -99,7 +99,7 @@ class DdpCommandTest extends CommandTest {
         assertEquals(first, out.toString());
         String said = progress.toString(StandardCharsets.UTF_8);
         assertTrue(said.contains("[0] round 1 of 1 is stored in " + folder), said);
-        assertTrue(said.contains("[0] 1 of 1 cases are stored already in " + folder), said);
+        assertTrue(said.contains("[0] 1 of 1 case stored already in " + folder), said);
     }
 
     @Test

@@ -107,7 +107,7 @@ class FlashCommandTest extends CommandTest {
         progress.reset();
         assertEquals(0, flash(line + "16,32"));
         String printed = progress.toString(StandardCharsets.UTF_8);
-        assertTrue(printed.contains("1 of 2 cases are stored already"), printed);
+        assertTrue(printed.contains("1 of 2 cases stored already"), printed);
         List<Double> both = stored("flash_benchmarking").doubleColumn("median").asList();
         assertEquals(8, both.size());
         assertEquals(first, both.subList(0, 4));
