@@ -1,0 +1,43 @@
+package cs336.compile.fuse;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cs336.compile.program.Interpreter;
+import cs336.compile.program.Program;
+import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
+import cs336.torch.Device;
+import cs336.torch.NoGrad;
+import cs336.torch.ScopedTest;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
+
+/** The groups that operations join. */
+class FusionTest extends ScopedTest {
+    /** The group of the row sums becomes an ancestor of the matrix multiplication after both exist. */
+    @Test
+    void anOperationJoinsNoGroupOnWhichItsOtherInputDepends() {
+        TensorFunction function = in -> {
+            Tensor square = in[0].mul(in[0]);
+            Tensor rowSums = in[1].sum(1);
+            Tensor product = in[2].matmul(square);
+            Tensor shifted = square.add(rowSums); // joins the square, which now depends on the row sums
+            return new Tensor[] {shifted, rowSums.add(product)};
+        };
+        Tensor[] inputs = {torch.randn(8, 16), torch.randn(16, 64), torch.randn(8)};
+        try (var noGrad = NoGrad.open()) {
+            Program fused = FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu());
+            long kernels = fused.operations().stream()
+                    .filter(operation -> operation.operator() instanceof FusedKernel)
+                    .count();
+            assertEquals(3, kernels, "square and sum, row sums, last addition");
+            Tensor[] expected = function.apply(inputs);
+            Tensor[] got = new Interpreter(fused).run(inputs);
+            for (int i = 0; i < expected.length; i++) {
+                assertTrue(torch.allclose(expected[i], got[i]), "output " + i);
+            }
+        }
+    }
+}
