@@ -26,17 +26,26 @@ class FusionTest extends ScopedTest {
             Tensor shifted = square.add(rowSums); // joins the square, which now depends on the row sums
             return new Tensor[] {shifted, rowSums.add(product)};
         };
-        Tensor[] inputs = {torch.randn(8, 16), torch.randn(16, 64), torch.randn(8)};
+        assertKernels(3, function, torch.randn(8, 16), torch.randn(16, 64), torch.randn(8));
+    }
+
+    /** The sums of 3 × 5 rows and the 5 numbers, which repeat after 5 rows, not after 5 elements. */
+    @Test
+    void anOperationOnSumsOfRowsJoinsThem() {
+        assertKernels(1, in -> new Tensor[] {in[0].sum(2).add(in[1]).exp()}, torch.randn(3, 5, 8), torch.randn(5));
+    }
+
+    private static void assertKernels(int expected, TensorFunction function, Tensor... inputs) {
         try (var noGrad = NoGrad.open()) {
             Program fused = FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu());
             long kernels = fused.operations().stream()
                     .filter(operation -> operation.operator() instanceof FusedKernel)
                     .count();
-            assertEquals(3, kernels, "square and sum, row sums, last addition");
-            Tensor[] expected = function.apply(inputs);
+            assertEquals(expected, kernels, fused.toString());
+            Tensor[] eager = function.apply(inputs);
             Tensor[] got = new Interpreter(fused).run(inputs);
-            for (int i = 0; i < expected.length; i++) {
-                assertTrue(torch.allclose(expected[i], got[i]), "output " + i);
+            for (int i = 0; i < eager.length; i++) {
+                assertTrue(torch.allclose(eager[i], got[i]), "output " + i);
             }
         }
     }
