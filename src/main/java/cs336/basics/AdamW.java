@@ -14,6 +14,7 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -48,7 +49,13 @@ public final class AdamW implements Optimizer {
         /** The course in 2026: the same two assignments, weight decay first. */
         DECAY_BEFORE,
         /** PyTorch: θ ← θ − α λ θ, then θ ← θ − α m̂ / (√v̂ + ε) with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ). */
-        TORCH
+        TORCH;
+
+        /** Returns the name of this order on the command line, such as {@code decay-after}. */
+        @Override
+        public String toString() {
+            return name().toLowerCase(Locale.ROOT).replace('_', '-');
+        }
     }
 
     /** The optimizer state of one parameter. */

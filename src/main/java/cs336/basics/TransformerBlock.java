@@ -32,22 +32,12 @@ public final class TransformerBlock extends NnModule {
      */
     public TransformerBlock(
             TransformerConfig config, Attention attention, RotaryEmbedding rotary, Device device, DType dtype) {
-        this(config, attention, rotary, new Fuser.NoFuser(), device, dtype);
-    }
-
-    private TransformerBlock(
-            TransformerConfig config,
-            Attention attention,
-            RotaryEmbedding rotary,
-            Fuser fuser,
-            Device device,
-            DType dtype) {
         this(
                 config,
                 attention,
                 rotary,
-                fuser,
-                FeedForward.activation(fuser), // holds nothing that must be closed
+                new Fuser.NoFuser(),
+                FeedForward.activation(new Fuser.NoFuser()), // holds nothing that must be closed
                 CheckpointPolicy.everything().plan(1),
                 null,
                 0,

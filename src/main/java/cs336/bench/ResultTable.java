@@ -40,21 +40,21 @@ public final class ResultTable {
         columns.add("implementation");
         Set<String> times = new LinkedHashSet<>();
         Set<String> memories = new LinkedHashSet<>();
-        boolean small = true;
-        for (Row row : measurements.table()) {
-            boolean shown = isMemory(row) && rows.containsKey(key(row, columns));
-            small = small && !(shown && row.getDouble("mean") >= LARGE);
-        }
-        for (Row row : measurements.table()) {
+        Table stored = measurements.table();
+        boolean large = stored.stream()
+                .anyMatch(
+                        row -> isMemory(row) && row.getDouble("mean") >= LARGE && rows.containsKey(key(row, columns)));
+        String memoryUnit = large ? "GiB" : "MiB";
+        double memory = large ? GIB : MIB;
+        for (Row row : stored) {
             List<String> key = key(row, columns);
             if (!rows.containsKey(key) || row.getString("metric").endsWith("-events")) {
                 continue;
             }
             boolean bytes = isMemory(row);
-            String unit = !bytes ? row.getString("unit") : small ? "MiB" : "GiB";
-            String heading = heading(row.getString("metric"), unit);
+            String heading = heading(row.getString("metric"), bytes ? memoryUnit : row.getString("unit"));
             (bytes ? memories : times).add(heading);
-            rows.get(key).put(heading, cell(row, !bytes ? 1 : small ? MIB : GIB));
+            rows.get(key).put(heading, cell(row, bytes ? memory : 1));
         }
         Table table = Table.create();
         boolean several = cases.stream().map(Case::implementation).distinct().count() > 1;

@@ -28,10 +28,8 @@ import cs336.torch.Torch;
 import cs336.units.HostLoad;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import picocli.CommandLine.Command;
@@ -135,17 +133,11 @@ public final class TrainCommand extends LabCommand {
     @Mixin
     private final ResumeOptions checkpoints = new ResumeOptions();
 
-    private AdamW.Order order() {
-        List<String> known = Arrays.stream(AdamW.Order.values())
-                .map(value -> value.name().toLowerCase(Locale.ROOT).replace('_', '-'))
-                .toList();
-        return AdamW.Order.values()[known.indexOf(ArgumentCheck.oneOf("order", order, known))];
-    }
-
     /** The checked options. */
     private record TrainingSetup(
             ModelOptions.Model model,
             Precision precision,
+            AdamW.Order order,
             Device device,
             CosineSchedule schedule,
             TextTokens text,
@@ -157,7 +149,7 @@ public final class TrainCommand extends LabCommand {
         Torch.seed(seed);
         try (var model = new TransformerLM(setup.model.config(), setup.device);
                 var optimizer = new AdamW(
-                        model.namedParameters(), AdamWSettings.of(learningRate).withOrder(order()));
+                        model.namedParameters(), AdamWSettings.of(learningRate).withOrder(setup.order));
                 var step = CompiledStep.of(model, optimizer, setup.precision).clip(clip);
                 var folder =
                         setup.checkpoints == null ? null : CheckpointFolder.open(Path.of(setup.checkpoints.folder()))) {
@@ -193,13 +185,13 @@ public final class TrainCommand extends LabCommand {
         }
         TextTokens tokens = TextTokens.read(text, model.config());
         Precision precision = Precision.parse(dtype);
-        order(); // reports an unknown one
+        AdamW.Order updates = ArgumentCheck.oneOf("order", order, List.of(AdamW.Order.values()));
         ArgumentCheck.atLeast("--warmup", 0, warmup);
         CosineSchedule schedule =
                 TrainingOptions.schedule(learningRate, warmup, decaySteps == null ? steps : decaySteps);
         Device where = Device.parse(device);
         ModelCase.requireTrainable(model, where);
-        return new TrainingSetup(model, precision, where, schedule, tokens, checkpoints.settings(false));
+        return new TrainingSetup(model, precision, updates, where, schedule, tokens, checkpoints.settings(false));
     }
 
     private Batches batches(ModelOptions.Model model, int[] tokens, Device where) {
@@ -279,7 +271,7 @@ public final class TrainCommand extends LabCommand {
                     setup.model.config().contextLength(),
                     setup.model.batch(),
                     setup.schedule,
-                    order(),
+                    setup.order,
                     clip);
         }
 
