@@ -13,6 +13,7 @@ import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.Calendar;
 import java.util.GregorianCalendar;
+import java.util.List;
 import java.util.Locale;
 import java.util.TimeZone;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -35,7 +36,7 @@ final class Pdf {
      * Returns the content of the PDF file of a page.
      *
      * @throws IllegalArgumentException if the page asks for a font that is not embedded; the PDF library leaves out
-     *     such text and all pages after it
+     *     such text and all pages after it. Also if a table is so wide that the right margin cuts it off
      */
     static byte[] render(String title, String xhtml) {
         Typeface.prepare();
@@ -69,10 +70,20 @@ final class Pdf {
                 fixIdentity(document, title, xhtml);
                 document.save(out);
             }
+            byte[] pdf = out.toByteArray();
+            requireNothingCutOff(pdf);
+            return pdf;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
-        return out.toByteArray();
+    }
+
+    private static void requireNothingCutOff(byte[] pdf) throws IOException {
+        List<String> texts = CutOffText.of(pdf);
+        if (!texts.isEmpty()) {
+            throw new IllegalArgumentException("the right margin of the PDF cuts off text, for example of a table that"
+                    + " is too wide; it begins on " + texts.get(0));
+        }
     }
 
     /**

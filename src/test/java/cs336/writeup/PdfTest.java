@@ -1,6 +1,7 @@
 package cs336.writeup;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -50,6 +51,22 @@ class PdfTest {
             }
         }
         assertTrue(pairs > paragraphs, pairs + " pairs of lines");
+    }
+
+    @Test
+    void aTableThatIsWiderThanThePageIsRejected() {
+        String narrow = table(8);
+        Pdf.render("Made up", Page.forPrint("Made up", narrow));
+        String wide = table(12);
+        String message = assertThrows(
+                        IllegalArgumentException.class, () -> Pdf.render("Made up", Page.forPrint("Made up", wide)))
+                .getMessage();
+        assertTrue(message.endsWith("it begins on page 1: 1,234,567"), message);
+    }
+
+    private static String table(int columns) {
+        return "<h1 id=\"a\">A</h1><table><tr>" + "<td class=\"number\">1,234,567</td>".repeat(columns)
+                + "</tr></table>";
     }
 
     private record Line(int page, double y) {}
