@@ -93,6 +93,32 @@ class FeedForwardParallelismTest {
                 on(1, most + 1).tensorAllReduce(batch).compareTo(on(1, most + 1).forward(batch)) > 0);
     }
 
+    /**
+     * With a = B·W/C and t = 3·F·W/(2·C), the communications of both kinds take (X−1)/a and (Y−1)/t of the computation.
+     */
+    @Test
+    void withoutOverlapFsdpAndTensorParallelismHoldOnAQuarterOfTheDevices() {
+        var batch = new Tokens(440_000);
+        double a = batch.count() / Accelerator.H200.intensity();
+        double t = 1.5 * 53_248 / Accelerator.H200.intensity();
+        int overlapped = 0;
+        int sequential = 0;
+        for (int x = 1; x < a + 3; x++) {
+            for (int y = 1; y < t + 3; y++) {
+                var layer = new FeedForwardParallelism(16_384, 53_248, Accelerator.H200, x, y);
+                double computation = layer.forward(batch).value();
+                double weights = layer.fsdpForward().value() / computation;
+                double activations = layer.tensorAllReduce(batch).value() / computation;
+                assertEquals((x - 1) / a, weights, 1e-5, x + " × " + y);
+                assertEquals((y - 1) / t, activations, 1e-5, x + " × " + y);
+                overlapped = Math.max(overlapped, Math.max(weights, activations) <= 1 ? x * y : 0);
+                sequential = Math.max(sequential, weights + activations <= 1 ? x * y : 0);
+            }
+        }
+        assertEquals(1, overlapped / (a * t), 0.05);
+        assertEquals(0.25, sequential / (a * t), 0.02);
+    }
+
     @Test
     void bothDirectionsHalveTheTimeOfARing() {
         var shard = new Bytes(1_000_000);
