@@ -10,7 +10,6 @@ import cs336.bench.Measurement;
 import cs336.numbers.CalculatedResults;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
-import cs336.units.Bytes;
 import cs336.units.IntegerMath;
 import cs336.units.Tokens;
 import java.io.IOException;
@@ -93,8 +92,6 @@ record AccountingWriter(Path output, PrintWriter out) {
             throws IOException {
         Tokens batch = layer.smallestBatch();
         long perDevice = IntegerMath.ceilDiv(batch.count(), layer.dataDevices());
-        Bytes shard = Bytes.of(3L * layer.dModel() * layer.dFf(), 2)
-                .sharedBy((long) layer.dataDevices() * layer.tensorDevices());
         List<Measurement> numbers = List.of(
                 number("intensity", "", layer.device().intensity()),
                 number("smallest-batch", "tokens", batch.count()),
@@ -107,15 +104,7 @@ record AccountingWriter(Path output, PrintWriter out) {
                         "data-parallel-all-reduce",
                         "us",
                         layer.dataParallelAllReduce().us()),
-                number("tensor-all-reduce", "us", layer.tensorAllReduce(batch).us()),
-                number(
-                        "ring-all-gather",
-                        "us",
-                        layer.ringAllGather(shard, false).us()),
-                number(
-                        "ring-all-gather-both-directions",
-                        "us",
-                        layer.ringAllGather(shard, true).us()));
+                number("tensor-all-reduce", "us", layer.tensorAllReduce(batch).us()));
         stored.put(
                 Case.measuredHere("calculator")
                         .with("model", model)

@@ -41,18 +41,6 @@ public record FeedForwardParallelism(int dModel, int dFf, Accelerator device, in
         ArgumentCheck.atLeast("tensorDevices", 1, tensorDevices);
     }
 
-    /**
-     * Returns the time of a ring all-gather over the X devices.
-     *
-     * @param shard bytes of each device before the all-gather
-     * @param bothDirections whether half of each shard goes around the ring in the other direction, which halves the
-     *     number of bytes in each direction of a link
-     */
-    public Seconds ringAllGather(Bytes shard, boolean bothDirections) {
-        Seconds oneWay = shard.times((long) dataDevices - 1).over(device.link());
-        return bothDirections ? oneWay.times(0.5) : oneWay;
-    }
-
     /** Returns the time of the forward pass at the peak of the devices. */
     public Seconds forward(Tokens batch) {
         double flop = 2.0 * MATRICES * batch.count() * dModel * dFf / dataDevices / tensorDevices;

@@ -67,11 +67,6 @@ class FeedForwardParallelismTest {
                     simulated(Collective.ALL_GATHER, weights, n)
                             / on(n, 1).fsdpForward().value(),
                     1e-6);
-            assertEquals(
-                    1,
-                    simulated(Collective.ALL_GATHER, weights, n)
-                            / on(n, 1).ringAllGather(weights.sharedBy(n), false).value(),
-                    1e-6);
         }
     }
 
@@ -117,12 +112,5 @@ class FeedForwardParallelismTest {
         }
         assertEquals(1, overlapped / (a * t), 0.05);
         assertEquals(0.25, sequential / (a * t), 0.02);
-    }
-
-    @Test
-    void bothDirectionsHalveTheTimeOfARing() {
-        var shard = new Bytes(1_000_000);
-        assertEquals(7e6 / 450e9, on(8, 1).ringAllGather(shard, false).value(), 1e-12);
-        assertEquals(3.5e6 / 450e9, on(8, 1).ringAllGather(shard, true).value(), 1e-12);
     }
 }
