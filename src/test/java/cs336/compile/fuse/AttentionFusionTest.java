@@ -9,7 +9,12 @@ import cs336.basics.PlainAttention;
 import cs336.basics.TransformerConfig;
 import cs336.bench.Precision;
 import cs336.checkpointing.CheckpointPolicy;
+import cs336.compile.program.Argument;
+import cs336.compile.program.Argument.Constant;
+import cs336.compile.program.Argument.View;
 import cs336.compile.program.Interpreter;
+import cs336.compile.program.Layout;
+import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.compile.trace.Recorder;
@@ -269,7 +274,12 @@ class AttentionFusionTest extends ScopedTest {
                 new Variation(scale, s -> causal(s).transpose(0, 1), same, same),
                 new Variation(scale, s -> causal(s).clamp_min(new Scalar(-3.0)), same, same),
                 new Variation(scale, s -> constant, same, same), // its elements may change
+                new Variation(scale, s -> causal(s).narrow(0, 0, 1), same, same), // that of the first query, for all
                 new Variation(scale, s -> torch.rand_like(s), same, same),
+                new Variation(
+                        scale, s -> causal(s).add(torch.rand_like(causal(s)).floor()), same, same), // in this run
+                new Variation(scale, s -> null, s -> s.clone().transpose(-2, -1), same),
+                new Variation(scale, s -> null, same, p -> p.transpose(-2, -1).contiguous()),
                 new Variation(scale, s -> null, s -> s.mul(new Scalar(0.5)), same),
                 new Variation(scale, s -> null, s -> s.tanh(), same),
                 new Variation(scale, s -> null, same, p -> torch.dropout(p, 0.5, true)),
@@ -285,8 +295,80 @@ class AttentionFusionTest extends ScopedTest {
     }
 
     private static void assertStays(TensorFunction function, Tensor... in) {
-        Program recorded = record(function, in);
-        assertSame(recorded, FusionPasses.fuseAttention(recorded, Device.cpu()));
+        assertStays(record(function, in));
+    }
+
+    private static void assertStays(Program program) {
+        assertSame(program, FusionPasses.fuseAttention(program, Device.cpu()), program::toString);
+    }
+
+    /** The backward pass of other queries, keys, values or gradients is not that of the forward pass. */
+    @Test
+    void attentionWithOneOtherOperandStaysAsItIs() {
+        Tensor[] in = new Tensor[4];
+        Arrays.setAll(in, i -> torch.randn(3, 9, WIDTH));
+        Program recorded = record(withBackward(of(exact())), in);
+        var other = new ProgramValue(recorded.size(), Layout.of(in[0]));
+        int operands = 0;
+        for (Operation gemm : recorded.operations()) {
+            List<View> views = gemm.operator().toString().equals("bmm") ? gemm.reads() : List.of();
+            for (View view : views) {
+                if (view.value().shape()[2] == WIDTH) {
+                    operands++;
+                    for (View changed : List.of(
+                            new View(other, view.layout()),
+                            new View(view.value(), view.layout().withOffset(1)))) {
+                        assertStays(with(recorded, gemm, gemm.withViews(v -> v == view ? changed : v)));
+                    }
+                }
+            }
+        }
+        assertEquals(8, operands, recorded::toString);
+    }
+
+    @Test
+    void aGradientOfQueriesWithAnotherScaleStaysAsItIs() {
+        Tensor[] in = inputs(Device.cpu(), DType.FLOAT32, 12, 12);
+        Program recorded = record(withBackward(of(exact())), in);
+        Operation scaling = recorded.operations().get(recorded.operations().size() - 1);
+        assertEquals("mul.Scalar", scaling.operator().toString(), recorded::toString);
+        List<Argument> arguments = List.of(scaling.view(0), new Constant(0.5, null));
+        assertStays(with(recorded, scaling, Operation.of(scaling.operator(), arguments, scaling.output())));
+    }
+
+    private static Program with(Program program, Operation operation, Operation replacement) {
+        return program.withOperations(program.operations().stream()
+                .map(each -> each == operation ? replacement : each)
+                .toList());
+    }
+
+    @Test
+    void aSoftmaxOverQueriesStaysAsItIs() {
+        var scale = new Scalar(1 / Math.sqrt(WIDTH));
+        assertStays(
+                in -> {
+                    Tensor scores = in[0].mul(scale).matmul(in[1].transpose(-2, -1));
+                    return new Tensor[] {torch.softmax(scores, -2).matmul(in[2])};
+                },
+                Arrays.copyOf(inputs(Device.cpu(), DType.FLOAT32, 12, 12), 3));
+    }
+
+    @Test
+    void valuesOfAnotherWidthStayAsTheyAre() {
+        Tensor[] in = Arrays.copyOf(inputs(Device.cpu(), DType.FLOAT32, 12, 12), 3);
+        in[2] = torch.randn(BATCH, HEADS, 12, WIDTH / 2);
+        assertStays(of(exact()), in);
+    }
+
+    @Test
+    void attentionWithAGradientOfTheValuesOnlyStaysAsItIs() {
+        assertStays(
+                in -> {
+                    Tensor v = in[2].detach().set_requires_grad(true);
+                    Tensor o = exact().apply(in[0], in[1], v);
+                    return new Tensor[] {o.detach(), Backward.of(o).with(in[3]).gradients(v)[0]};
+                },
+                inputs(Device.cpu(), DType.FLOAT32, 12, 12));
     }
 
     @Test
@@ -324,14 +406,31 @@ class AttentionFusionTest extends ScopedTest {
     }
 
     @Test
-    void attentionWhoseQueriesAreOverwrittenStaysAsItIs() {
-        Tensor[] in = Arrays.copyOf(inputs(Device.cpu(), DType.FLOAT32, 12, 12), 3);
+    void attentionWhoseQueriesOrKeysAreOverwrittenStaysAsItIs() {
+        Tensor[] in = new Tensor[3];
+        Arrays.setAll(in, i -> torch.randn(3, 9, WIDTH));
+        for (int which = 0; which < 2; which++) {
+            int overwritten = which;
+            assertStays(
+                    given -> {
+                        UnaryOperator<Tensor> overwrite = p -> {
+                            given[overwritten].zero_(); // after the scores are computed
+                            return p;
+                        };
+                        var variation = new Variation(1 / Math.sqrt(WIDTH), s -> null, s -> s, overwrite);
+                        return new Tensor[] {variation.apply(given[0], given[1], given[2])};
+                    },
+                    in);
+        }
+    }
+
+    @Test
+    void attentionWhoseOutputIsOverwrittenStaysAsItIs() {
+        Tensor[] in = new Tensor[3];
+        Arrays.setAll(in, i -> torch.randn(3, 9, WIDTH));
         assertStays(
-                given -> {
-                    Tensor q = given[0].clone();
-                    Tensor o = exact().apply(q, given[1], given[2]);
-                    q.zero_();
-                    return new Tensor[] {o, q};
+                given -> new Tensor[] {
+                    exact().apply(given[0], given[1], given[2]).mul_(new Scalar(2))
                 },
                 in);
     }
