@@ -238,6 +238,73 @@ class LoweredOperatorsTest extends ScopedTest {
         });
     }
 
+    @Test
+    void aWriteToAnInputHappensInEveryStageIfNothingReadsIt() {
+        TensorFunction function = in -> {
+            in[0].mul_(in[1]);
+            return new Tensor[] {in[1].neg()};
+        };
+        Tensor x = torch.randn(3, 4);
+        Tensor y = torch.randn(3, 4);
+        Program recorded = Recorder.record(function, x.clone(), y);
+        FusionPasses.stages(recorded, Device.cpu()).forEach((stage, program) -> {
+            Tensor overwritten = x.clone();
+            new Interpreter(program).run(overwritten, y);
+            assertTrue(torch.equal(x.mul(y), overwritten), stage + "\n" + program);
+        });
+    }
+
+    @Test
+    void aCopyKeepsWhatIsOverwrittenLater() {
+        TensorFunction function = in -> {
+            Tensor y = in[0].matmul(in[1]);
+            Tensor copy = y.clone();
+            y.select(1, 2).zero_();
+            return new Tensor[] {copy, y};
+        };
+        assertComputes(function, torch.randn(4, 4), torch.randn(4, 4));
+    }
+
+    @Test
+    void copiesOfPairsAreReadAsComplexNumbers() {
+        TensorFunction function = in -> {
+            Tensor z = torch.view_as_complex(in[0].clone());
+            return new Tensor[] {torch.view_as_real(z.exp())};
+        };
+        assertComputes(function, torch.randn(5, 2));
+    }
+
+    /** The first write becomes an operation with a new output, in which the second one writes a column. */
+    @Test
+    void aWriteToAPartFollowsAWriteToTheWhole() {
+        TensorFunction function = in -> {
+            Tensor y = in[0].exp().add_(in[1]);
+            y.select(1, 2).zero_();
+            return new Tensor[] {y, y.mul(in[1])};
+        };
+        assertComputes(function, torch.randn(3, 4), torch.randn(3, 4));
+    }
+
+    /** A kernel reduces rows in one pass; over other dimensions each reduction would be an operation of its own. */
+    @Test
+    void aSoftmaxOverColumnsStaysAsItIs() {
+        for (boolean isLog : new boolean[] {false, true}) {
+            TensorFunction function = in -> {
+                Tensor leaf = in[0].detach().set_requires_grad(true);
+                GradMode.set_enabled(true);
+                try {
+                    Tensor y = isLog ? torch.log_softmax(leaf, 0) : torch.softmax(leaf, 0);
+                    return new Tensor[] {y.detach(), Backward.of(y).with(in[1]).gradients(leaf)[0]};
+                } finally {
+                    GradMode.set_enabled(false);
+                }
+            };
+            Program recorded = Recorder.record(function, torch.randn(3, 4), torch.randn(3, 4));
+            assertEquals(
+                    recorded.toString(), Lowering.of(recorded, Device.cpu()).toString());
+        }
+    }
+
     /** An optimizer's copy is that of a whole parameter. */
     @Test
     void aCastOfAPartOfAParameterStaysACast() {
@@ -254,6 +321,23 @@ class LoweredOperatorsTest extends ScopedTest {
         Program recorded = Recorder.run(function, Map.of("w", w), x).program();
         Program fused = FusionPasses.fuse(recorded, Device.cpu(), weights);
         assertTrue(torch.equal(function.apply(x)[0], new Interpreter(fused).run(x)[0]), fused.toString());
+    }
+
+    /** An optimizer that reads 16-bit gradients gets the part of the cast, not the whole argument of the cast. */
+    @Test
+    void aPartOfACastStaysAPart() {
+        var weights = new MasterWeights() {
+            @Override
+            public boolean readsNarrowGradients() {
+                return true;
+            }
+        };
+        TensorFunction function =
+                in -> new Tensor[] {in[0].neg().to(ScalarType.Float).select(0, 1)};
+        Tensor x = torch.randn(3, 4).to(ScalarType.BFloat16);
+        Program fused = FusionPasses.fuse(Recorder.record(function, x), Device.cpu(), weights);
+        Tensor got = new Interpreter(fused).run(x)[0].to(ScalarType.Float);
+        assertTrue(torch.equal(function.apply(x)[0], got), fused.toString());
     }
 
     @Test
