@@ -10,6 +10,7 @@ import cs336.compile.trace.TensorFunction;
 import cs336.torch.Device;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -35,7 +36,26 @@ class FusionTest extends ScopedTest {
         assertKernels(1, in -> new Tensor[] {in[0].sum(2).add(in[1]).exp()}, torch.randn(3, 5, 8), torch.randn(5));
     }
 
-    private static void assertKernels(int expected, TensorFunction function, Tensor... inputs) {
+    /** The second kernel computes the exponential from the input again. */
+    @Test
+    void aValueThatItsOnlyOtherReaderRecomputesIsNotStored() {
+        TensorFunction function = in -> {
+            Tensor y = in[0].exp();
+            Tensor product = y.sum(1).unsqueeze(1).matmul(in[1]);
+            return new Tensor[] {y.add(product)};
+        };
+        Tensor[] inputs = {torch.randn(8, 16), torch.randn(1, 16)};
+        Program fused = assertKernels(2, function, inputs);
+        List<Long> stored = fused.operations().stream()
+                .filter(operation -> operation.operator() instanceof FusedKernel)
+                .map(kernel -> kernel.creates().stream()
+                        .mapToLong(value -> value.layout().elements())
+                        .sum())
+                .toList();
+        assertEquals(List.of(8L, 8 * 16L), stored, fused.toString());
+    }
+
+    private static Program assertKernels(int expected, TensorFunction function, Tensor... inputs) {
         try (var noGrad = NoGrad.open()) {
             Program fused = FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu());
             long kernels = fused.operations().stream()
@@ -47,6 +67,7 @@ class FusionTest extends ScopedTest {
             for (int i = 0; i < eager.length; i++) {
                 assertTrue(torch.allclose(eager[i], got[i]), "output " + i);
             }
+            return fused;
         }
     }
 }

@@ -112,6 +112,14 @@ class RandomNumbersTest extends ScopedTest {
     }
 
     @Test
+    void equalCallsOfARandomOperatorReturnDifferentNumbers() {
+        Tensor x = torch.randn(30);
+        Program program = fused(in -> new Tensor[] {torch.rand_like(in[0]), torch.rand_like(in[0])}, x);
+        Tensor[] numbers = new Interpreter(program).run(x);
+        assertFalse(torch.equal(numbers[0], numbers[1]), program.toString());
+    }
+
+    @Test
     void bernoulliInPlaceIsLowered() {
         Tensor x = torch.randn(1000);
         TensorFunction function =
