@@ -3,6 +3,7 @@ package cs336.distributed.launch;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.distributed.collectives.CollectiveBackend;
@@ -14,11 +15,13 @@ import cs336.distributed.collectives.World;
 import cs336.torch.MemoryScope;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
+import java.nio.channels.OverlappingFileLockException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
@@ -46,16 +49,7 @@ class PrivateRendezvousTest {
 
     /** Returns the hexadecimal addresses and ports at which this process listens; see proc_pid_net(5). */
     static Set<String> listening() throws IOException {
-        var own = new HashSet<String>();
-        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
-            for (Path file : files.toList()) {
-                try {
-                    own.add(Files.readSymbolicLink(file).toString());
-                } catch (NoSuchFileException e) {
-                    // It was closed in the meantime.
-                }
-            }
-        }
+        Set<String> own = openFiles();
         var found = new TreeSet<String>();
         for (String table : List.of("tcp", "tcp6")) {
             for (String line : Files.readAllLines(Path.of("/proc/self/net", table))) {
@@ -185,6 +179,43 @@ class PrivateRendezvousTest {
             assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(store.getParent())));
         }
         assertFalse(Files.exists(store.getParent()));
+    }
+
+    @Test
+    void aFolderIsLockedUntilItIsClosed() throws Exception {
+        Path lock;
+        try (var folder = new PrivateFolder()) {
+            lock = folder.file("lock");
+            try (var channel = FileChannel.open(lock, StandardOpenOption.WRITE)) {
+                assertThrows(OverlappingFileLockException.class, channel::tryLock);
+            }
+        }
+        assertTrue(openFiles().stream().noneMatch(file -> file.startsWith(lock.toString())), "the lock is still open");
+    }
+
+    /** Returns the names of the files and sockets that this process has open. */
+    private static Set<String> openFiles() throws IOException {
+        var open = new HashSet<String>();
+        try (Stream<Path> files = Files.list(Path.of("/proc/self/fd"))) {
+            for (Path file : files.toList()) {
+                try {
+                    open.add(Files.readSymbolicLink(file).toString());
+                } catch (NoSuchFileException e) {
+                    // It was closed in the meantime.
+                }
+            }
+        }
+        return open;
+    }
+
+    @Test
+    void aNewFolderDeletesThoseOfKilledProcesses() throws Exception {
+        Path left = Files.createTempDirectory("cs336-run-");
+        Files.writeString(left.resolve("lock"), "");
+        Files.setLastModifiedTime(left, FileTime.from(Instant.now().minusSeconds(120)));
+        try (var folder = new PrivateFolder()) {
+            assertFalse(Files.exists(left));
+        }
     }
 
     @Test

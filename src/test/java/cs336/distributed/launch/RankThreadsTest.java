@@ -3,6 +3,7 @@ package cs336.distributed.launch;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
 import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
@@ -66,6 +67,23 @@ class RankThreadsTest {
             return 0;
         });
         assertEquals(Arrays.asList(0, 7), values);
+    }
+
+    @Test
+    void theGroupIsClosedAfterTheRun() throws Exception {
+        var groups = new LinkedBlockingQueue<ProcessGroup>();
+        RankThreads.run(1, group -> groups.add(group));
+        assertThrows(
+                IllegalStateException.class,
+                () -> RankThreads.run(1, group -> {
+                    groups.add(group);
+                    throw new IllegalArgumentException("bad shard");
+                }));
+        assertEquals(2, groups.size());
+        for (ProcessGroup group : groups) {
+            var closed = assertThrows(IllegalStateException.class, group::barrier);
+            assertEquals("the process group is closed", closed.getMessage());
+        }
     }
 
     @Test
