@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.compile.fuse.KernelEmitter.EmittedKernel;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
@@ -21,6 +22,7 @@ import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.ScalarType;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -87,6 +89,20 @@ class FusedKernelTest extends ScopedTest {
         Tensor got = kernel.aligned(kernel.inputs().get(0), pairs);
         assertEquals(0, got.data_ptr().address() % KernelEmitter.ACCESS_BYTES);
         assertTrue(torch.equal(pairs, got));
+    }
+
+    /** The rows of a block add up one sum after the other in the same shared memory. */
+    @Test
+    void sumsOverRowsHaveRoomForTheWidestDtype() {
+        FusedKernel kernel = kernel(
+                in -> new Tensor[] {
+                    in[0].exp(), in[0].sum(0), in[0].to(ScalarType.Double).sum(0)
+                },
+                torch.randn(64, 64));
+        assertEquals(3, kernel.outputs().size());
+        EmittedKernel form = kernel.emitted();
+        int blockRows = form.blockThreads() / 32; // a warp computes a row
+        assertEquals(blockRows * 64 * Double.BYTES, form.staticBytes(), form.source());
     }
 
     @Test
