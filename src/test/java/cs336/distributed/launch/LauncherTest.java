@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.Main;
 import cs336.bench.TestJvm;
 import cs336.distributed.collectives.ProcessGroup;
+import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
 import cs336.torch.Torch;
@@ -143,6 +144,25 @@ class LauncherTest {
             assertTrue(e.isHere());
             assertEquals(1, e.exitCode());
         }
+    }
+
+    @Test
+    void aRankThatLostAnotherOneNamesTheFirstFailure() {
+        var failed = new RankWorker.Failed("rank 1 does not respond", "", true, true, List.of());
+        var first = new RankWatch.FirstFailure(1, "no class Outer$1");
+        RankFailure e = RankFailure.here(World.local(0, 2, 29_500), failed, first);
+        assertEquals(
+                "rank 0 of 2: rank 1 does not respond; first failure: rank 1 of 2: no class Outer$1", e.getMessage());
+        assertEquals(List.of(1, 3), List.of(e.rank(), e.exitCode()));
+    }
+
+    @Test
+    void restartsAreRefusedForRanksThatJoin() {
+        var restart = CommandLine.populateCommand(new RestartOption(), "--max-restarts", "1");
+        restart.check(false);
+        var e = assertThrows(IllegalArgumentException.class, () -> restart.check(true));
+        assertTrue(e.getMessage().startsWith("--max-restarts has no effect on ranks of srun or torchrun"));
+        CommandLine.populateCommand(new RestartOption()).check(true);
     }
 
     @Test
