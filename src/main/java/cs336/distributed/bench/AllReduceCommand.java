@@ -139,7 +139,9 @@ public final class AllReduceCommand extends LabCommand {
     private void run(int n, CollectiveBackend backend, DeviceKind kind, AllReducePlan plan)
             throws IOException, InterruptedException {
         Launcher launcher = checked(() -> launch.launcher(n, backend, storage.device()));
-        HostLoad.check();
+        if (launch.reports() && checked(() -> measures(n, backend, kind, plan))) {
+            HostLoad.check();
+        }
         List<AllReduceTimes> times = launcher.device(kind)
                 .threads(1) // nothing is computed
                 .output(System.err)
@@ -152,6 +154,15 @@ public final class AllReduceCommand extends LabCommand {
             out().println(AlignedText.of(Tables.of(AllReduceRow.class, rows)));
             out().flush();
         }
+    }
+
+    /** Returns whether sizes of the plan are not stored yet. */
+    private boolean measures(int n, CollectiveBackend backend, DeviceKind kind, AllReducePlan plan) throws IOException {
+        Device device = Device.parse(storage.device());
+        MeasurementStore store = MeasurementStore.of(plan.storage(), device, Device.cudaCount());
+        int ranks = launch.joins() ? World.fromEnvironment().size() : n;
+        return !store.lacking(AllReduceRank.cases(plan, backend, kind, launch.nodes(), ranks))
+                .isEmpty();
     }
 
     private List<CollectiveBackend> backends(DeviceKind kind) {

@@ -7,6 +7,7 @@ import cs336.distributed.launch.RankProgram;
 import cs336.distributed.training.Strategy;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
+import cs336.units.Progress;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -89,7 +90,9 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
             try (var scope = MemoryScope.open();
                     var model = new DdpTraining(any, group)) {
                 time(group, training, missing, model, store);
-                for (Case c : traces.missing()) {
+                for (int i = 0; i < traces.missing().size(); i++) {
+                    Case c = traces.missing().get(i);
+                    MeasurementStore.reportStart(group, "traces", traces.missing(), i);
                     try (var wrapped = model.wrap(c)) {
                         traces.record(c, () -> model.synchronizedStep(wrapped));
                     }
@@ -104,8 +107,10 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
             throws IOException {
         List<SampleCollector> collected =
                 cases.stream().map(c -> new SampleCollector()).toList();
+        Progress progress = Progress.start(plan.rounds());
         for (int round = 1; round <= plan.rounds(); round++) {
             for (int i = 0; i < cases.size(); i++) {
+                MeasurementStore.reportStart(group, MeasurementStore.round(round, plan.rounds()), cases, i);
                 SampleCollector samples = collected.get(i);
                 try (var wrapped = training.wrap(cases.get(i))) {
                     for (double[] step : training.times(wrapped, plan)) {
@@ -116,7 +121,7 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
                 }
                 store.putWithSteps(group, cases.get(i), samples, round == plan.rounds());
             }
-            store.reportRound(group, round, plan.rounds());
+            store.reportRound(group, round, plan.rounds(), progress);
         }
     }
 

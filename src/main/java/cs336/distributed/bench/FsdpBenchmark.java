@@ -11,6 +11,7 @@ import cs336.profile.memory.MemoryRecord;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
+import cs336.units.Progress;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -81,21 +82,25 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
         StepTraces traces = StepTraces.open(group, plan);
         Torch.allowTf32(false);
         var collected = new ArrayList<SampleCollector>();
-        for (Case c : missing) {
+        for (int i = 0; i < missing.size(); i++) {
+            MeasurementStore.reportStart(group, "memory", missing, i);
             var samples = new SampleCollector();
-            measureFirstSteps(group, RankCase.of(c), samples);
+            measureFirstSteps(group, RankCase.of(missing.get(i)), samples);
             collected.add(samples);
-            store.put(group, c, samples, false);
+            store.put(group, missing.get(i), samples, false);
         }
+        Progress progress = Progress.start(training.rounds());
         for (int round = 1; round <= training.rounds() && !missing.isEmpty(); round++) {
             for (int i = 0; i < missing.size(); i++) {
+                MeasurementStore.reportStart(group, MeasurementStore.round(round, training.rounds()), missing, i);
                 train(group, training, RankCase.of(missing.get(i)), collected.get(i));
                 store.put(group, missing.get(i), collected.get(i), round == training.rounds());
             }
-            store.reportRound(group, round, training.rounds());
+            store.reportRound(group, round, training.rounds(), progress);
         }
-        for (Case c : traces.missing()) {
-            trace(group, c, traces);
+        for (int i = 0; i < traces.missing().size(); i++) {
+            MeasurementStore.reportStart(group, "traces", traces.missing(), i);
+            trace(group, traces.missing().get(i), traces);
         }
         return new StoredResult(store.path().toString(), missing.size());
     }

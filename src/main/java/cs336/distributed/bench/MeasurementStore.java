@@ -9,6 +9,7 @@ import cs336.bench.Status;
 import cs336.bench.StorageOptions;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.torch.Device;
+import cs336.units.Progress;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -55,16 +56,22 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
      * cases are stored already.
      */
     public List<Case> lacking(ProcessGroup group, List<Case> cases) throws IOException {
-        var lacking = new ArrayList<Case>();
+        ArrayList<Case> lacking = group.rank() == 0 ? lacking(cases) : new ArrayList<>();
         if (group.rank() == 0) {
-            for (Case c : cases) {
-                if (lacks(c)) {
-                    lacking.add(c);
-                }
-            }
             reportStored(cases.size() - lacking.size(), cases.size());
         }
         return group.allGather(lacking).get(0);
+    }
+
+    /** Returns the cases that must be measured according to this process's file. */
+    ArrayList<Case> lacking(List<Case> cases) throws IOException {
+        var lacking = new ArrayList<Case>();
+        for (Case c : cases) {
+            if (lacks(c)) {
+                lacking.add(c);
+            }
+        }
+        return lacking;
     }
 
     /** Stores a case's samples and replaces earlier ones of the same case. */
@@ -122,10 +129,26 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         }
     }
 
-    /** Prints on rank 0 that a round is complete. */
-    void reportRound(ProcessGroup group, int round, int rounds) {
+    /**
+     * Prints on rank 0 that the measurement of a case begins.
+     *
+     * @param part the part of the benchmark, such as {@code memory} or {@code round 1 of 2}
+     */
+    static void reportStart(ProcessGroup group, String part, List<Case> cases, int index) {
         if (group.rank() == 0) {
-            System.out.printf("round %d of %d is stored in %s%n", round, rounds, path());
+            System.out.printf("%s [%d/%d] %s%n", part, index + 1, cases.size(), cases.get(index));
         }
+    }
+
+    /** Prints on rank 0 that a round is complete. */
+    void reportRound(ProcessGroup group, int round, int rounds, Progress progress) {
+        if (group.rank() == 0) {
+            System.out.printf("%s is stored in %s · %s%n", round(round, rounds), path(), progress.times(round));
+        }
+    }
+
+    /** Returns the name of a round in progress reports. */
+    static String round(int round, int rounds) {
+        return "round " + round + " of " + rounds;
     }
 }

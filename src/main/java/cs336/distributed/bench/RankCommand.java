@@ -11,6 +11,7 @@ import cs336.checkpoints.TrainingOptions;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.launch.RankProgram;
+import cs336.torch.Device;
 import cs336.units.HostLoad;
 import java.io.IOException;
 import java.io.Serializable;
@@ -118,15 +119,31 @@ abstract class RankCommand extends LabCommand {
         for (ModelOptions.Model model : models) {
             TrainingPlan plan = checked(() -> o.rounds.plan(cases(model), o.storage));
             Launcher launcher = checked(() -> launcher(plan.cases()));
-            HostLoad.check();
-            StoredResult result = launcher.output(System.err)
-                    .run(benchmark, argument.of(plan, model, models))
-                    .get(0);
+            A task = argument.of(plan, model, models);
+            if (o.ranks.reports() && checked(() -> measures(plan, task))) {
+                HostLoad.check();
+            }
+            StoredResult result =
+                    launcher.output(System.err).run(benchmark, task).get(0);
             if (o.ranks.reports()) {
                 out().println(table(Path.of(result.file()), plan.cases()));
                 out().flush();
             }
         }
         return 0;
+    }
+
+    /** Returns whether cases or traces of a plan are not stored yet. */
+    private boolean measures(TrainingPlan plan, Serializable task) throws IOException {
+        return isLacking(plan.storage(), plan.cases())
+                || task instanceof TracedPlan traced
+                        && isLacking(StepTraces.file(traced), StepTraces.requested(traced));
+    }
+
+    private boolean isLacking(MeasurementFile file, List<Case> cases) throws IOException {
+        Device device = Device.parse(options().storage.device());
+        return !MeasurementStore.of(file, device, options().ranks.ranks())
+                .lacking(cases)
+                .isEmpty();
     }
 }

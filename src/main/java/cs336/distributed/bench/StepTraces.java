@@ -63,18 +63,26 @@ final class StepTraces {
 
     /** Opens the stored overlaps. All ranks call it. */
     static StepTraces open(ProcessGroup group, TracedPlan plan) throws IOException {
-        TrainingPlan training = plan.training();
-        MeasurementFile file = training.storage().withSuffix("_overlap");
-        MeasurementStore store = MeasurementStore.of(file, group.device(), group.size());
-        List<Case> requested = training.cases().stream()
-                .filter(plan::traces)
-                .map(c ->
-                        new Case(c.workload(), c.implementation(), c.parameters(), c.settings(), StepOverlap.metrics()))
-                .toList();
+        MeasurementStore store = MeasurementStore.of(file(plan), group.device(), group.size());
+        List<Case> requested = requested(plan);
         if (requested.isEmpty()) {
             return new StepTraces(group, null, store, List.of());
         }
         return new StepTraces(group, Path.of(plan.traceFolder()), store, store.lacking(group, requested));
+    }
+
+    /** Returns the file of the overlaps. */
+    static MeasurementFile file(TracedPlan plan) {
+        return plan.training().storage().withSuffix("_overlap");
+    }
+
+    /** Returns the cases whose traces are requested. */
+    static List<Case> requested(TracedPlan plan) {
+        return plan.training().cases().stream()
+                .filter(plan::traces)
+                .map(c ->
+                        new Case(c.workload(), c.implementation(), c.parameters(), c.settings(), StepOverlap.metrics()))
+                .toList();
     }
 
     /** Returns the cases to record, whose overlaps are not stored. */

@@ -102,6 +102,10 @@ class AllReduceCommandTest extends CommandTest {
         String said = progress.toString(StandardCharsets.UTF_8);
         assertTrue(said.contains("[0] 1 of 2 cases stored already in " + folder), said);
         Table second = stored();
+        assertTrue(said.contains("[0] all-reduce [2/2] java backend=gloo"), said);
+        assertEquals(2, host.warnings().size(), "each of both runs has a warning");
+        assertEquals(0, run(SMALL + "0.512"), err + " " + progress);
+        assertEquals(2, host.warnings().size(), "the third run times nothing");
         assertEquals(3 * 3, second.rowCount());
         assertEquals(first.toString(), second.first(first.rowCount()).toString(), "stored rows are unchanged");
     }

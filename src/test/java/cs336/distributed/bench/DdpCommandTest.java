@@ -92,13 +92,20 @@ class DdpCommandTest extends CommandTest {
 
     @Test
     void storedModesAreReportedAndPrinted() {
-        assertEquals(0, run(new DdpCommand(), TINY + " --rounds 1 --mode none"), err::toString);
+        String flat = TINY + " --rounds 1 --mode flat --trace ";
+        String traces = folder.resolve("traces").toString();
+        assertEquals(0, run(new DdpCommand(), flat + traces), err::toString);
+        assertEquals(1, host.warnings().size(), "one warning about the busy host");
         String first = out.toString();
         out.getBuffer().setLength(0);
-        assertEquals(0, run(new DdpCommand(), TINY + " --rounds 1 --mode none"), err::toString);
+        assertEquals(0, run(new DdpCommand(), flat + traces), err::toString);
+        assertEquals(1, host.warnings().size(), "the second run times nothing");
         assertEquals(first, out.toString());
         String said = progress.toString(StandardCharsets.UTF_8);
-        assertTrue(said.contains("[0] round 1 of 1 is stored in " + folder), said);
+        int started = said.indexOf("[0] round 1 of 1 [1/1] plain size=");
+        int stored = said.indexOf("[0] round 1 of 1 is stored in " + folder);
+        assertTrue(0 <= started && started < stored, said);
+        assertTrue(said.contains("[0] traces [1/1] plain size="), said);
         assertTrue(said.contains("[0] 1 of 1 case stored already in " + folder), said);
     }
 

@@ -14,6 +14,7 @@ import cs336.distributed.collectives.CollectiveBackend;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.World;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -57,6 +58,9 @@ class FsdpCommandTest extends CommandTest {
         if (Files.notExists(file)) {
             assertEquals(0, run(new FsdpCommand(), TINY), err.toString());
             assertEquals(1, host.warnings().size(), "one warning about the busy host");
+            String said = progress.toString(StandardCharsets.UTF_8);
+            assertTrue(said.contains("[0] memory [2/"), said);
+            assertTrue(said.contains("[0] round 1 of 1 [2/"), said);
             Files.copy(folder.resolve(FILE), file);
         }
         return file;

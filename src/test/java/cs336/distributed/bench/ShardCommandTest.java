@@ -7,6 +7,7 @@ import cs336.bench.CommandTest;
 import cs336.bench.Measurements;
 import cs336.profile.memory.MemoryCategory;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -44,6 +45,9 @@ class ShardCommandTest extends CommandTest {
     void everyModeStoresConsistentAndPredictedMemoryAndCountedBytes() throws IOException {
         assertEquals(0, run(new ShardCommand(), TINY), err.toString());
         assertEquals(1, host.warnings().size(), "one warning about the busy host");
+        String said = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("[0] memory [2/5] plain size="), said);
+        assertTrue(said.contains("[0] round 2 of 2 [5/5] plain size="), said);
         Map<String, Double> numbers = new HashMap<>();
         for (Row row : Measurements.read(folder.resolve("here/optimizer_state_sharding_accounting.csv"))) {
             assertEquals("ok", row.getString("status"));
