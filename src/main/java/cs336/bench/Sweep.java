@@ -1,5 +1,6 @@
 package cs336.bench;
 
+import cs336.torch.MemoryStats;
 import cs336.units.Bytes;
 import cs336.units.HostLoad;
 import cs336.units.Progress;
@@ -11,6 +12,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.function.Function;
+import java.util.function.LongSupplier;
 
 /**
  * A sequence of cases to measure, each in a new JVM, so that memory, caches and failures of a case do not affect
@@ -20,9 +22,10 @@ import java.util.function.Function;
  * <p>Short cases may {@link #sharing share} a JVM to save its start-up time. After a case that failed or ran out of
  * memory, the next case always gets a new JVM.
  *
- * <p>Running out of memory is a result. Any other failure is stored with status {@code error} and reported, and the
- * next sweep tries the case again; this sweep continues. When the process of the sweep ends, even by {@code kill -9},
- * its child process ends too.
+ * <p>Running out of memory is a result. A process that SIGKILL ended ran out of memory if Linux meanwhile counted a
+ * kill because memory was full; otherwise a user or another program may have killed it, which is a failure. Any other
+ * failure is stored with status {@code error} and reported, and the next sweep tries the case again; this sweep
+ * continues. When the process of the sweep ends, even by {@code kill -9}, its child process ends too.
  */
 public final class Sweep {
     private static final int KILLED = 128 + 9; // SIGKILL
@@ -35,6 +38,7 @@ public final class Sweep {
     private Function<Case, ?> sharingKey = c -> new Object();
     private ExtraResults extraResults = (c, rows, provenance) -> {};
     private PrintStream progress = System.err;
+    private LongSupplier outOfMemoryKills = MemoryStats::outOfMemoryKills;
 
     /** Creates a sweep that stores its results in {@code measurements}. */
     public Sweep(Measurements measurements, Provenance provenance) {
@@ -100,6 +104,12 @@ public final class Sweep {
     /** Sets the stream for progress reports; standard error by default. */
     public Sweep progress(PrintStream to) {
         progress = to;
+        return this;
+    }
+
+    /** Sets the number of processes that Linux has killed because memory was full; tests replace it. */
+    Sweep outOfMemoryKills(LongSupplier kills) {
+        outOfMemoryKills = kills;
         return this;
     }
 
@@ -201,12 +211,13 @@ public final class Sweep {
 
     private CaseOutcome run(Case c, ChildJvm jvm) throws InterruptedException {
         long start = System.nanoTime();
+        long killsBefore = outOfMemoryKills.getAsLong();
         List<Samples> samples = new ArrayList<>();
         jvm.tell(Worker.JSON.toJson(c));
         while (true) {
             String line = jvm.answer(timeLimit == null ? null : timeLimit.minusNanos(System.nanoTime() - start));
             if (line == null) {
-                return endedEarly(samples, jvm.end());
+                return endedEarly(samples, jvm.end(), killsBefore);
             }
             Worker.WorkerMessage message = Worker.JSON.fromJson(line, Worker.WorkerMessage.class);
             if (message.status() != null) {
@@ -216,15 +227,20 @@ public final class Sweep {
         }
     }
 
-    private CaseOutcome endedEarly(List<Samples> samples, ChildJvm.Ending ending) {
+    private CaseOutcome endedEarly(List<Samples> samples, ChildJvm.Ending ending, long killsBefore) {
         if (ending.timedOut()) {
             return new CaseOutcome(Status.ERROR, "exceeded its time limit of " + Progress.time(timeLimit), samples);
         }
-        if (ending.exitCode() == KILLED) {
+        boolean killed = ending.exitCode() == KILLED;
+        if (killed && outOfMemoryKills.getAsLong() > killsBefore) {
             return new CaseOutcome(
-                    Status.OOM, "killed by SIGKILL, which Linux sends when the machine runs out of memory", samples);
+                    Status.OOM, "killed by SIGKILL while Linux killed processes because memory was full", samples);
         }
-        return new CaseOutcome(Status.ERROR, "its process " + describe(ending.exitCode()), samples);
+        return new CaseOutcome(
+                Status.ERROR,
+                "its process " + describe(ending.exitCode())
+                        + (killed ? " (SIGKILL; Linux counted no out-of-memory kill in /proc/vmstat)" : ""),
+                samples);
     }
 
     /** Returns status {@code error} if the workload did not record all metrics that the case declares. */

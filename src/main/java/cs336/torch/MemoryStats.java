@@ -139,6 +139,21 @@ public final class MemoryStats {
         return free;
     }
 
+    /** Returns the number of processes that Linux has killed since its start because memory was full; 0 if unknown. */
+    public static long outOfMemoryKills() {
+        return outOfMemoryKills(Path.of("/proc/vmstat"));
+    }
+
+    static long outOfMemoryKills(Path vmstat) {
+        try (Stream<String> lines = Files.lines(vmstat)) {
+            return lines.filter(line -> line.startsWith("oom_kill "))
+                    .mapToLong(MemoryStats::number)
+                    .sum();
+        } catch (IOException e) {
+            return 0;
+        }
+    }
+
     /** Makes malloc return its free memory to the operating system. */
     private static void trimMalloc() {
         long paddingBytes = 0;

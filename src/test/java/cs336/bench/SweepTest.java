@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
@@ -147,13 +148,14 @@ class SweepTest {
 
     @Test
     void runningOutOfMemoryIsAResultAndOtherFailuresAreErrors() throws Exception {
-        Sweep.CaseCounts result = sweep().run(ending(
-                "exception", "cuda", "heap", "unsupported", "halt", "killed", "aborted", "forgetful", "ok"));
+        Sweep.CaseCounts result = sweep().outOfMemoryKills(() -> 7)
+                .run(ending(
+                        "exception", "cuda", "heap", "unsupported", "halt", "killed", "aborted", "forgetful", "ok"));
 
-        assertEquals(new Sweep.CaseCounts(9, 0, 4), result);
+        assertEquals(new Sweep.CaseCounts(9, 0, 5), result);
         assertEquals(1, result.exitCode());
         assertEquals(
-                List.of("error", "oom", "oom", "unsupported", "error", "oom", "error", "error", "ok"),
+                List.of("error", "oom", "oom", "unsupported", "error", "error", "error", "error", "ok"),
                 measurements
                         .table()
                         .where(measurements.table().stringColumn("metric").isEqualTo("backward"))
@@ -171,8 +173,23 @@ class SweepTest {
         assertTrue(said.contains("oom (CUDA out of memory. Tried to allocate 2.00 GiB.)"), said);
         assertTrue(said.contains("error (its process ended early with exit code 3)"), said);
         assertTrue(said.contains("error (its process was ended by signal 6)"), said);
+        assertTrue(
+                said.contains("error (its process was ended by signal 9"
+                        + " (SIGKILL; Linux counted no out-of-memory kill in /proc/vmstat))"),
+                said);
         assertTrue(said.contains("error (the workload recorded no [backward])"), said);
         assertTrue(said.contains("[9/9] plain end=ok … forward 2.000 ms · "), said);
+    }
+
+    @Test
+    void aKilledProcessRanOutOfMemoryIfLinuxCountedSuchAKill() throws Exception {
+        var kills = new AtomicLong(7);
+        assertEquals(
+                new Sweep.CaseCounts(1, 0, 0),
+                sweep().outOfMemoryKills(kills::getAndIncrement).run(ending("killed")));
+        assertEquals(List.of("ok", "oom"), column("status"));
+        String said = progress.toString(StandardCharsets.UTF_8);
+        assertTrue(said.contains("oom (killed by SIGKILL while Linux killed processes because memory was full)"), said);
     }
 
     /** A workload that records a prediction before the total time. */

@@ -55,4 +55,13 @@ class MemoryStatsTest {
         long available = MemoryStats.available(Device.cpu());
         assertTrue(available > 0 && available <= MemoryStats.total(Device.cpu()), available + " bytes");
     }
+
+    @Test
+    void killsOfAFullMemoryAreReadWhereLinuxCountsThem(@TempDir Path folder) throws IOException {
+        Path vmstat = Files.writeString(folder.resolve("vmstat"), "drop_slab 8\noom_kill 3\noom_kill_disable 9\n");
+        assertEquals(3, MemoryStats.outOfMemoryKills(vmstat));
+        Files.writeString(vmstat, "drop_slab 8\n");
+        assertEquals(0, MemoryStats.outOfMemoryKills(vmstat));
+        assertEquals(0, MemoryStats.outOfMemoryKills(folder.resolve("missing")));
+    }
 }
