@@ -8,7 +8,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.bench.Git;
 import cs336.bench.Project;
+import cs336.numbers.MeasurementsCommand.StaleRows;
 import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,6 +19,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
 
 class MeasuredCommitTest {
     private static final String PRECISION = "src/main/java/cs336/precision/Rounding.java";
@@ -111,6 +115,47 @@ class MeasuredCommitTest {
                         .distinct()
                         .toList(),
                 "peers/ has not changed");
+    }
+
+    @Test
+    void staleRowsAreCountedForEachFileAndChange() {
+        var commits = List.of(
+                new MeasuredCommit("cpu/a.csv", "1", 10, "2026-01-02", "x"),
+                new MeasuredCommit("cpu/a.csv", "2", 20, "2026-01-01", "y"),
+                new MeasuredCommit("cpu/a.csv", "3", 5, "2026-01-03", "x"),
+                new MeasuredCommit("cpu/b.csv", "1", 7, "2026-01-01", "x"));
+        assertEquals(
+                List.of(
+                        new StaleRows("cpu/a.csv", 2, 15, "2026-01-03", "x"),
+                        new StaleRows("cpu/a.csv", 1, 20, "2026-01-01", "y"),
+                        new StaleRows("cpu/b.csv", 1, 7, "2026-01-01", "x")),
+                StaleRows.of(commits));
+    }
+
+    @Test
+    void commitsAreListedOnlyOnRequest() throws IOException {
+        Files.createDirectories(folder.resolve("empty"));
+        String all = print("--input", folder.resolve("empty").toString());
+        assertTrue(all.startsWith("file  commit  rows"), all);
+        String counted = print("--stale", "--input", folder.resolve("empty").toString());
+        assertTrue(counted.startsWith("file  commits  rows"), counted);
+        String listed =
+                print("--stale", "--commits", "--input", folder.resolve("empty").toString());
+        assertTrue(listed.startsWith("file  commit  rows"), listed);
+        assertEquals("--commits has no effect without --stale", print("--commits"));
+    }
+
+    /** Returns the output of the command, or the message about its arguments. */
+    private static String print(String... arguments) {
+        var text = new StringWriter();
+        new CommandLine(new MeasurementsCommand())
+                .setParameterExceptionHandler((e, args) -> {
+                    text.write(e.getMessage());
+                    return 2;
+                })
+                .setOut(new PrintWriter(text))
+                .execute(arguments);
+        return text.toString();
     }
 
     @Test
