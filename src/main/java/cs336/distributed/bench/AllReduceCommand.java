@@ -256,7 +256,7 @@ public final class AllReduceCommand extends LabCommand {
         static AllReduceRow of(CollectiveBackend backend, DeviceKind kind, AllReduceTimes times) {
             return new AllReduceRow(
                     backend.toString(),
-                    kind.toString().toLowerCase(Locale.ROOT),
+                    kind.toString(),
                     times.ranks(),
                     times.bytes() / MB,
                     times.summary().n(),

@@ -62,7 +62,7 @@ public final class AllReduceRank implements RankProgram<AllReducePlan, ArrayList
                 .map(bytes -> BigDecimal.valueOf(bytes, MEGA).stripTrailingZeros())
                 .map(megabytes -> Case.measuredHere("java")
                         .with("backend", backend)
-                        .with("on", kind.toString().toLowerCase(Locale.ROOT))
+                        .with("on", kind)
                         .with("nodes", nodes)
                         .with("processes", processes)
                         .with(MEGABYTES, megabytes.toPlainString())

@@ -17,9 +17,7 @@ import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 import picocli.CommandLine.Command;
@@ -181,7 +179,7 @@ public final class LaunchCommand extends LabCommand {
         restart.check(processes == null);
         restart.apply(launcher);
         if (device != null) {
-            DeviceKind kind = kind(device);
+            DeviceKind kind = ArgumentCheck.oneOf("--device", device, List.of(DeviceKind.values()));
             if (kind == DeviceKind.CUDA) {
                 Device.cuda(0); // checks that there is a GPU before any rank starts
             }
@@ -215,13 +213,6 @@ public final class LaunchCommand extends LabCommand {
             urls.add(entry.toUri().toURL());
         }
         return urls.toArray(new URL[0]);
-    }
-
-    private static DeviceKind kind(String name) {
-        List<String> names = Arrays.stream(DeviceKind.values())
-                .map(kind -> kind.name().toLowerCase(Locale.ROOT))
-                .toList();
-        return DeviceKind.values()[names.indexOf(ArgumentCheck.oneOf("--device", name, names))];
     }
 
     @SuppressWarnings("unchecked") // a program with other types fails when it runs
