@@ -172,7 +172,7 @@ public final class Checkpoint {
             }
             List<Long> shape = Arrays.stream(Tensors.shape(parameter)).boxed().toList();
             if (!entry.shape().equals(shape) || entry.dtype() != DType.of(parameter)) {
-                throw new IllegalArgumentException(file + " has " + name + " as " + entry.dtype() + entry.shape()
+                throw new IllegalArgumentException(file + " has " + name + " as " + entry.dtypeLabel() + entry.shape()
                         + "; expected " + DType.of(parameter) + shape);
             }
         });

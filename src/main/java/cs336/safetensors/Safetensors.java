@@ -28,6 +28,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
+import java.util.stream.Collectors;
 import java.util.zip.CRC32C;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.MemoryFormatOptional;
@@ -40,7 +41,7 @@ import org.bytedeco.pytorch.global.torch;
  * little-endian and without gaps.
  *
  * <p>Opening a file reads its header and checks it against the format and the length of the file before any tensor is
- * allocated.
+ * allocated. A file may contain tensors whose dtype {@link DType} does not have, such as I16; only reading these fails.
  *
  * <p>The first metadata entry of a written file is a checksum: the CRC-32C of all its bytes, with zeros in place of the
  * checksum itself, as eight hexadecimal digits.
@@ -70,6 +71,8 @@ public final class Safetensors implements AutoCloseable {
             DType.UINT8, "U8",
             DType.BOOL, "BOOL",
             DType.COMPLEX64, "C64");
+    private static final Map<String, DType> DTYPES =
+            DTYPE_NAMES.entrySet().stream().collect(Collectors.toMap(Map.Entry::getValue, Map.Entry::getKey));
 
     private final Path file;
     private final FileChannel channel;
@@ -129,7 +132,7 @@ public final class Safetensors implements AutoCloseable {
      *
      * @throws IllegalArgumentException if there is no tensor of this name
      * @throws IllegalStateException if the file is closed
-     * @throws IOException if the file cannot be read
+     * @throws IOException if the file cannot be read, or {@link DType} does not have the dtype of the tensor
      */
     public Tensor tensor(String name, Device device) throws IOException {
         if (!channel.isOpen()) {
@@ -138,6 +141,10 @@ public final class Safetensors implements AutoCloseable {
         SafetensorsEntry entry = entries.get(name);
         if (entry == null) {
             throw new IllegalArgumentException(file + " has no tensor '" + name + "'");
+        }
+        if (entry.dtype() == null) {
+            throw error("has a tensor '" + name + "' with the dtype " + entry.dtypeName()
+                    + ", which cannot be read; known: " + DTYPE_NAMES.values());
         }
         try (var scope = MemoryScope.open()) {
             long[] shape = entry.shape().stream().mapToLong(Long::longValue).toArray();
@@ -336,20 +343,18 @@ public final class Safetensors implements AutoCloseable {
         }
         JsonObject object = element.getAsJsonObject();
         JsonElement dtypeName = object.get("dtype");
-        DType dtype = null;
-        for (var known : DTYPE_NAMES.entrySet()) {
-            if (new JsonPrimitive(known.getValue()).equals(dtypeName)) {
-                dtype = known.getKey();
-            }
-        }
-        if (dtype == null) {
-            throw error(what + "with the dtype " + dtypeName + "; known: " + DTYPE_NAMES.values());
+        if (!(dtypeName instanceof JsonPrimitive text) || !text.isString()) {
+            throw error(what + "with the dtype " + dtypeName + "; it must be a string");
         }
         List<Long> shape = nonNegativeIntegers(what + "with the shape ", object.get("shape"));
         List<Long> offsets = nonNegativeIntegers(what + "with the data_offsets ", object.get("data_offsets"));
         if (offsets.size() != 2 || offsets.get(0) > offsets.get(1) || offsets.get(1) > dataLength) {
             throw error(what + "with the data_offsets " + offsets
                     + "; they must be the begin and end of a range of the " + dataLength + " bytes of data");
+        }
+        DType dtype = DTYPES.get(text.getAsString());
+        if (dtype == null) { // of unknown size
+            return new SafetensorsEntry(text.getAsString(), null, shape, offsets.get(0), offsets.get(1));
         }
         long bytes = dtype.bytes();
         try {
@@ -364,7 +369,7 @@ public final class Safetensors implements AutoCloseable {
             throw error(what + "with " + bytes + " bytes according to its shape " + shape + " and dtype " + dtype
                     + ", but " + (offsets.get(1) - offsets.get(0)) + " bytes according to its data_offsets " + offsets);
         }
-        return new SafetensorsEntry(dtype, shape, offsets.get(0), offsets.get(1));
+        return new SafetensorsEntry(text.getAsString(), dtype, shape, offsets.get(0), offsets.get(1));
     }
 
     private List<Long> nonNegativeIntegers(String what, JsonElement element) throws IOException {

@@ -121,6 +121,9 @@ class CheckpointTest extends ScopedTest {
                 IllegalArgumentException.class,
                 () -> Checkpoint.save(file, saved, new Sgd(saved, 0.1, 0.9), Map.of("optimizer", "mine")));
         assertThrows(IOException.class, () -> Checkpoint.load(folder.resolve("none"), fitting));
+        String header = "{\"a\":{\"dtype\":\"I16\",\"shape\":[2,3],\"data_offsets\":[0,12]}}     ";
+        Files.writeString(file, (char) header.length() + "\0\0\0\0\0\0\0" + header + "0".repeat(12));
+        assertRefused(Map.of("a", torch.zeros(2, 3)), null, "has a as I16[2, 3]; expected fp32[2, 3]");
         Files.writeString(file, "no checkpoint at all");
         assertThrows(IOException.class, () -> Checkpoint.load(file, fitting));
     }

@@ -247,8 +247,8 @@ class SafetensorsTest extends ScopedTest {
                 "[]                                                                  | 0 | has a header that is not a JSON object",
                 "{\"w\":1}                                                           | 0 | has a tensor 'w' that is not an object",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}     | 8 | cannot be read: its header is not JSON",
-                "{\"w\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,8]}}     | 8 | has a tensor 'w' with the dtype \"F8\"; known",
-                "{\"w\":{\"shape\":[2],\"data_offsets\":[0,8]}}                      | 8 | has a tensor 'w' with the dtype null; known",
+                "{\"w\":{\"dtype\":8,\"shape\":[2],\"data_offsets\":[0,8]}}          | 8 | has a tensor 'w' with the dtype 8; it must",
+                "{\"w\":{\"shape\":[2],\"data_offsets\":[0,8]}}                      | 8 | has a tensor 'w' with the dtype null; it must",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}   | 8 | has a tensor 'w' with the shape [-2]; it must",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}  | 8 | has a tensor 'w' with the shape [2.0]; it must",
                 "{\"w\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}      | 8 | has a tensor 'w' with the shape 2; it must",
@@ -267,6 +267,26 @@ class SafetensorsTest extends ScopedTest {
             })
     void anInvalidHeaderIsRefusedWithTheReason(String header, int dataLength, String message) throws IOException {
         assertRefused(file(header, dataLength), message);
+    }
+
+    @Test
+    void onlyTheTensorsOfAnUnknownDtypeCannotBeRead() throws IOException {
+        Path file = file(
+                "{\"a\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[0,4]},"
+                        + "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+                8);
+        try (var saved = Safetensors.open(file);
+                var scope = MemoryScope.open()) {
+            assertEquals(
+                    new SafetensorsEntry("I16", null, List.of(2L), 0, 4),
+                    saved.entries().get("a"));
+            assertEquals("I16", saved.entries().get("a").dtypeLabel());
+            assertEquals("fp32", saved.entries().get("b").dtypeLabel());
+            assertEquals(1, saved.tensor("b", CPU).numel());
+            var e = assertThrows(IOException.class, () -> saved.tensor("a", CPU));
+            String message = file + " has a tensor 'a' with the dtype I16, which cannot be read; known: [";
+            assertTrue(e.getMessage().startsWith(message), e.getMessage());
+        }
     }
 
     /** Files without a checksum and with random damage; the only failures are IOExceptions that name the file. */

@@ -294,7 +294,8 @@ final class FsdpState {
         for (Safetensors file : files) {
             SafetensorsEntry found = entry(source, file, name);
             List<Long> shape = found.shape();
-            if (!found.dtype().isFloatingPoint() || shape.size() != parameter.shape().length || shape.isEmpty()) {
+            boolean isFloatingPoint = found.dtype() != null && found.dtype().isFloatingPoint();
+            if (!isFloatingPoint || shape.size() != parameter.shape().length || shape.isEmpty()) {
                 return -1;
             }
             total += shape.get(0);
