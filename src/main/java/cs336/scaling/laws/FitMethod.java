@@ -19,8 +19,9 @@ public enum FitMethod {
     /**
      * Fits a law to the runs.
      *
-     * @throws IllegalArgumentException if the losses of a budget have no minimum and the method needs one, or all but
-     *     one of the budgets are nearly equal
+     * @throws IllegalArgumentException if the method needs runs of equal budgets and {@link IsoFlops#profiles} rejects
+     *     these runs; if the losses of a budget have no minimum and the method needs one; or all but one of the budgets
+     *     are nearly equal
      * @throws IllegalStateException if the fit of the loss surface does not converge
      */
     public ScalingFit fit(IsoFlops runs, Bootstrap bootstrap) {

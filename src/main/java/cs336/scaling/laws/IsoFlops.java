@@ -23,7 +23,8 @@ import java.util.stream.Collectors;
  * scaling laws are fitted to them. A file of runs is a JSON array of objects {@code {"parameters": 75000000,
  * "compute_budget": 1e18, "final_loss": 3.549787}}, with the budget in FLOP and the loss in nats per token.
  *
- * @param runs training runs of at least three budgets with at least three model sizes each
+ * @param runs training runs. {@link FitMethod#LOSS_SURFACE} needs six, of any budgets; the other methods need three
+ *     budgets with three model sizes each
  */
 public record IsoFlops(List<TrainingRun> runs) {
     /** The path of the course's file of runs, which is not part of this repository. */
@@ -32,33 +33,30 @@ public record IsoFlops(List<TrainingRun> runs) {
     private static final List<String> FIELDS = List.of("parameters", "compute_budget", "final_loss");
     private static final int BUDGETS = 3;
 
-    /** @throws IllegalArgumentException for fewer than three budgets, or fewer than three sizes of a budget */
+    /** @throws IllegalArgumentException if there are no runs */
     public IsoFlops {
         Objects.requireNonNull(runs, "runs must not be null");
         runs = List.copyOf(runs);
         if (runs.isEmpty()) {
             throw new IllegalArgumentException("there are no runs");
         }
-        List<Double> budgets =
-                runs.stream().map(TrainingRun::compute).distinct().sorted().toList();
-        if (budgets.size() < BUDGETS) {
+    }
+
+    /**
+     * Returns the runs of each budget, from the smallest budget to the largest.
+     *
+     * @throws IllegalArgumentException for fewer than three budgets, or fewer than three sizes of a budget
+     */
+    public List<IsoFlopProfile> profiles() {
+        var byBudget =
+                runs.stream().collect(Collectors.groupingBy(TrainingRun::compute, TreeMap::new, Collectors.toList()));
+        if (byBudget.size() < BUDGETS) {
             throw new IllegalArgumentException("compute_budget must take at least %d values, not %d (%s)"
                     .formatted(
                             BUDGETS,
-                            budgets.size(),
-                            budgets.stream().map(IsoFlops::flop).collect(Collectors.joining(", "))));
+                            byBudget.size(),
+                            byBudget.keySet().stream().map(IsoFlops::flop).collect(Collectors.joining(", "))));
         }
-        profiles(runs);
-    }
-
-    /** Returns the runs of each budget, from the smallest budget to the largest. */
-    public List<IsoFlopProfile> profiles() {
-        return profiles(runs);
-    }
-
-    private static List<IsoFlopProfile> profiles(List<TrainingRun> runs) {
-        var byBudget =
-                runs.stream().collect(Collectors.groupingBy(TrainingRun::compute, TreeMap::new, Collectors.toList()));
         List<IsoFlopProfile> profiles = new ArrayList<>();
         byBudget.forEach((compute, of) -> profiles.add(new IsoFlopProfile(compute, of)));
         return List.copyOf(profiles);

@@ -45,7 +45,6 @@ class IsoFlopsTest {
                     [{"parameters": 1e8, "compute_budget": null, "final_loss": 3}] | run 1: compute_budget must be a number without a unit, not null
                     [{"parameters": 1e8, "compute_budget": 0.5, "final_loss": 3}] | run 1: compute_budget must be in FLOP: 0.5 is enough for 8e-10 tokens of a model of 100000000 parameters
                     [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3, "unit": "bits"}] | run 1: fields must be parameters, compute_budget, final_loss, not unit
-                    [{"parameters": 1e8, "compute_budget": 1e18, "final_loss": 3}] | compute_budget must take at least 3 values, not 1 (1e18)
                     """)
     void invalidRunsAreRejectedByRunAndField(String text, String message) throws IOException {
         Path file = file(text);
@@ -69,8 +68,12 @@ class IsoFlopsTest {
                 .flatMap(c -> Stream.of(100_000_000L, 200_000_000L, c == 1e19 ? 200_000_000L : 400_000_000L)
                         .map(n -> new TrainingRun(n, c, 3)))
                 .toList();
-        var refused = assertThrows(IllegalArgumentException.class, () -> new IsoFlops(runs));
+        var refused = assertThrows(IllegalArgumentException.class, () -> new IsoFlops(runs).profiles());
         assertEquals("compute_budget 1e19 must have runs of at least 3 sizes, not 2", refused.getMessage());
+        var one = new IsoFlops(runs.subList(0, 3));
+        assertEquals(
+                "compute_budget must take at least 3 values, not 1 (1e18)",
+                assertThrows(IllegalArgumentException.class, one::profiles).getMessage());
     }
 
     @Test

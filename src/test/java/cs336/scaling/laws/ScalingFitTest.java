@@ -97,6 +97,23 @@ class ScalingFitTest {
     }
 
     @Test
+    void onlyTheSurfaceFitsRunsOfUnequalBudgets() {
+        LossSurface surface = LossSurfaceTest.random(random);
+        List<TrainingRun> runs = new ArrayList<>();
+        for (TrainingRun run : around(surface.law(), 1.7, losses(surface)).runs()) {
+            double compute = run.compute() * (1 + random.nextDouble());
+            double loss = losses(surface).applyAsDouble(compute, run.parameters());
+            runs.add(new TrainingRun(run.parameters(), compute, loss));
+        }
+        var unequal = new IsoFlops(runs);
+        assertRecovers(surface.law(), FitMethod.LOSS_SURFACE.fit(unequal, QUICK));
+        for (FitMethod method : List.of(FitMethod.LOWEST_RUN, FitMethod.QUADRATIC_MINIMA)) {
+            var refused = assertThrows(IllegalArgumentException.class, () -> method.fit(unequal, QUICK));
+            assertTrue(refused.getMessage().endsWith("must have runs of at least 3 sizes, not 1"), method.toString());
+        }
+    }
+
+    @Test
     void noSurfaceNearbyHasALowerHuberLoss() {
         IsoFlops runs = SyntheticRuns.SHIPPED.seeded(seed).draw();
         LossSurface fitted = ((SurfaceFit) FitMethod.LOSS_SURFACE.fit(runs, QUICK)).surface();
