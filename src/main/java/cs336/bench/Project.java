@@ -5,6 +5,8 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Objects;
+import java.util.Optional;
+import java.util.stream.Stream;
 
 /**
  * The root folder of this project. It is found from any working folder in the project, because Jupyter starts notebooks
@@ -24,13 +26,22 @@ public final class Project {
         return root(Path.of("").toAbsolutePath()).resolve(fromRoot);
     }
 
+    /** Returns whether the working folder is inside the project. */
+    public static boolean isHere() {
+        return find(Path.of("").toAbsolutePath()).isPresent();
+    }
+
     static Path root(Path start) {
-        for (Path folder = start; folder != null; folder = folder.getParent()) {
-            if (Files.isDirectory(folder.resolve("notebooks")) && Files.isDirectory(folder.resolve("data"))) {
-                return folder;
-            }
-        }
-        throw new UncheckedIOException(new FileNotFoundException(
-                "no project folder found: neither " + start + " nor one of its parents contains notebooks/ and data/"));
+        return find(start)
+                .orElseThrow(
+                        () -> new UncheckedIOException(new FileNotFoundException("no project folder found: neither "
+                                + start + " nor one of its parents contains notebooks/ and data/")));
+    }
+
+    private static Optional<Path> find(Path start) {
+        return Stream.iterate(start, Objects::nonNull, Path::getParent)
+                .filter(folder ->
+                        Files.isDirectory(folder.resolve("notebooks")) && Files.isDirectory(folder.resolve("data")))
+                .findFirst();
     }
 }

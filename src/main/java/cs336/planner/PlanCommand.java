@@ -6,10 +6,12 @@ import cs336.bench.LabCommand;
 import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.Pass;
+import cs336.bench.Project;
 import cs336.distributed.bench.FsdpMode;
 import cs336.distributed.training.StepMemoryOptions;
 import cs336.planner.StoredCases.StoredCase;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -119,6 +121,15 @@ public final class PlanCommand extends LabCommand {
                         predicted.total().gib(),
                         machine.usable().gib(),
                         machine.accelerator().name());
+        if (!Project.isHere()) {
+            out().println(
+                            "no time: it is predicted from the measurements in data/measurements of this project; run plan"
+                                    + " in the project's folder, not in "
+                                    + Path.of("").toAbsolutePath());
+            out().println();
+            out().flush();
+            return fits;
+        }
         Optional<String> unpredictable = PlanTime.unpredictable(plan);
         if (unpredictable.isPresent()) {
             out().println("no time: " + unpredictable.get());

@@ -20,6 +20,7 @@ import cs336.units.Seconds;
 import cs336.units.Tokens;
 import cs336.units.UnitFactors;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.List;
@@ -105,6 +106,7 @@ public record PlanTime(StepPlan plan, Map<TimePart, Seconds> parts) {
      * @throws IllegalArgumentException if the precision is TF32, of which no profile is stored, or the plan is a
      *     forward pass with sharded parameters, whose collectives are not predicted
      * @throws IOException if a file of measurements cannot be read
+     * @throws UncheckedIOException if the working folder is not inside the project, which has the measurements
      */
     public static PlanTime of(StepPlan plan, PlanMachine machine) throws IOException {
         MeasuredCosts costs = MeasuredCosts.of(plan.precision());

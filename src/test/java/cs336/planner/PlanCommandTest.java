@@ -3,9 +3,14 @@ package cs336.planner;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.Main;
+import cs336.bench.TestJvm;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import picocli.CommandLine;
@@ -37,6 +42,18 @@ class PlanCommandTest {
         }) {
             assertTrue(shown.contains(expected), expected + " in\n" + shown);
         }
+    }
+
+    @Test
+    void outsideOfTheProjectOnlyMemoryIsPredicted(@TempDir Path folder) throws Exception {
+        Process plan = TestJvm.of(Main.class, "plan", "--d-model", "64", "--layers", "2", "--heads", "2")
+                .directory(folder.toFile())
+                .redirectErrorStream(true)
+                .start();
+        String shown = new String(plan.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, plan.waitFor(), shown);
+        assertTrue(shown.contains("fits: 0."), shown);
+        assertTrue(shown.strip().endsWith("run plan in the project's folder, not in " + folder.toRealPath()), shown);
     }
 
     @Test
