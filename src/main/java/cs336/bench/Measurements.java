@@ -285,9 +285,28 @@ public final class Measurements {
         }
         List<String> expected = concat(List.copyOf(c.parameters().keySet()), columns);
         if (!lines.get(0).equals(expected)) {
-            throw new IllegalArgumentException("%s has the columns %s, but the case has %s: use another problem name"
-                    .formatted(file.path(), lines.get(0), expected));
+            throw new IllegalArgumentException(
+                    file.path() + " " + difference(lines.get(0), expected) + ": use another problem name");
         }
+    }
+
+    /** Returns what distinguishes the columns of a file from those of a case, to follow the file's name. */
+    private static String difference(List<String> header, List<String> expected) {
+        List<String> missing =
+                expected.stream().filter(name -> !header.contains(name)).toList();
+        List<String> additional =
+                header.stream().filter(name -> !expected.contains(name)).toList();
+        if (missing.isEmpty() && additional.isEmpty()) {
+            return "has the columns of the case in another order, " + header;
+        }
+        var parts = new ArrayList<String>();
+        if (!missing.isEmpty()) {
+            parts.add("lacks the case's columns " + missing);
+        }
+        if (!additional.isEmpty()) {
+            parts.add("has the additional columns " + additional);
+        }
+        return String.join(" and ", parts);
     }
 
     /** Adds rows of the columns of {@code c}, and removes earlier ones of {@code replaced}. */

@@ -130,6 +130,33 @@ class MeasurementsTest {
     }
 
     @Test
+    void columnsThatAreMissingOrAdditionalAreNamed() throws IOException {
+        measurements.put(size("small", 128), measured(1), HERE);
+        String file = measurements.path() + " ";
+        Case other = Case.measuredHere("plain");
+        assertEquals(
+                file
+                        + "lacks the case's columns [tokens] and has the additional columns [context]: use another problem name",
+                differentColumns(other.with("size", "small").with("tokens", 128)));
+        assertEquals(
+                file + "lacks the case's columns [batch]: use another problem name",
+                differentColumns(size("small", 128).with("batch", 1)));
+        assertEquals(
+                file + "has the additional columns [context]: use another problem name",
+                differentColumns(other.with("size", "small")));
+        String message = differentColumns(other.with("context", 128).with("size", "small"));
+        assertTrue(
+                message.startsWith(
+                        file + "has the columns of the case in another order, [size, context, implementation,"),
+                message);
+    }
+
+    private String differentColumns(Case c) {
+        return assertThrows(IllegalArgumentException.class, () -> measurements.requireSameColumns(c))
+                .getMessage();
+    }
+
+    @Test
     void bytesKeepAllDigitsAndAbsentNumbersAreMissing() throws IOException {
         measurements.put(size("small", 128), measured(1), HERE);
         measurements.put(size("xl", 128), List.of(Measurement.missing(TOTAL, Status.OOM)), HERE);
@@ -282,8 +309,10 @@ class MeasurementsTest {
         String before = Files.readString(measurements.path());
         Case other = Case.of(Workload.class, "plain").with("size", "small").with("batch", 4);
         var e = assertThrows(IllegalArgumentException.class, () -> measurements.put(other, measured(1), HERE));
-        assertTrue(e.getMessage().contains("[size, context, implementation"), e.getMessage());
-        assertTrue(e.getMessage().contains("[size, batch, implementation"), e.getMessage());
+        assertEquals(
+                measurements.path() + " lacks the case's columns [batch] and has the additional columns [context]:"
+                        + " use another problem name",
+                e.getMessage());
         assertEquals(before, Files.readString(measurements.path()));
     }
 
