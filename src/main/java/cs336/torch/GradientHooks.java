@@ -1,6 +1,7 @@
 package cs336.torch;
 
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.function.IntConsumer;
 import org.bytedeco.pytorch.Tensor;
@@ -37,6 +38,7 @@ public final class GradientHooks implements AutoCloseable {
     private final List<Integer> handles = new ArrayList<>();
     private final IntConsumer before;
     private final IntConsumer ready;
+    private final BitSet reached = new BitSet(); // parameters that the current pass has reached
     private int pending = NONE;
 
     private GradientHooks(IntConsumer before, IntConsumer ready) {
@@ -74,13 +76,33 @@ public final class GradientHooks implements AutoCloseable {
 
     /**
      * Reports the last parameter of a backward pass. Must be called after each pass, also after one that threw an
-     * exception: otherwise the next pass reports this parameter when it begins.
+     * exception: otherwise the next pass reports this parameter when it begins. If the listener then throws an
+     * exception, the message says that this call is missing.
      */
     public void flush() {
+        reached.clear();
+        report();
+    }
+
+    private void report() {
         if (pending != NONE) {
             int last = pending;
             pending = NONE;
             ready.accept(last);
+        }
+    }
+
+    /** Reports the last parameter of a pass at the beginning of the next one. */
+    private void reportLate() {
+        int last = pending;
+        try {
+            report();
+        } catch (RuntimeException e) {
+            throw new IllegalStateException(
+                    "the gradient of parameter " + last
+                            + " was reported only in the next backward pass, because flush()"
+                            + " was not called after its own",
+                    e);
         }
     }
 
@@ -111,7 +133,13 @@ public final class GradientHooks implements AutoCloseable {
                 return;
             }
             try {
-                flush();
+                if (reached.get(parameter)) {
+                    reached.clear();
+                    reportLate();
+                } else {
+                    report();
+                }
+                reached.set(parameter);
                 before.accept(parameter);
                 pending = parameter;
             } catch (Throwable thrown) {

@@ -101,6 +101,33 @@ class GradientHooksTest {
     }
 
     @Test
+    void aMissingFlushIsNamedIfTheLateReportFails() {
+        try (var scope = MemoryScope.open()) {
+            List<Tensor> all = weights(3);
+            List<Integer> ready = new ArrayList<>();
+            try (var hooks = GradientHooks.of(all, i -> {}, i -> {
+                Tensors.requireDefined("gradient", all.get(i).grad());
+                ready.add(i);
+            })) {
+                chain(input(), all).backward();
+                all.forEach(weight -> weight.mutable_grad().reset());
+                var error = assertThrows(
+                        IllegalStateException.class,
+                        () -> Backward.of(chain(input(), all)).run());
+                assertEquals(
+                        "the gradient of parameter 0 was reported only in the next backward pass, because flush() was not"
+                                + " called after its own",
+                        error.getMessage());
+                assertEquals(List.of(2, 1), ready);
+                hooks.flush();
+                chain(input(), all).backward();
+                hooks.flush();
+                assertEquals(List.of(2, 1, 2, 1, 0), ready);
+            }
+        }
+    }
+
+    @Test
     void anExceptionBeforeTheAccumulationLeavesTheGradientUnchanged() {
         try (var scope = MemoryScope.open()) {
             List<Tensor> all = weights(3);
