@@ -158,8 +158,8 @@ public final class Benchmark {
     }
 
     /**
-     * Runs the benchmark. {@link Pass#STEP} updates the model's parameters. Allows or forbids TF32 for the whole
-     * process, as the precision says, and does not restore the setting.
+     * Runs the benchmark. {@link Pass#STEP} updates the model's parameters. During the call TF32 is allowed or
+     * forbidden for the whole process, as the precision says.
      */
     public BenchmarkResult run(Pass pass) {
         var samples = new ArrayList<Samples>();
@@ -198,10 +198,10 @@ public final class Benchmark {
 
     /**
      * Returns the step that {@link #run} times, so that a caller can run it under a profiler. The caller closes it.
-     * Allows or forbids TF32 for the whole process, as the precision says. The batch is in the caller's memory scope.
+     * Until then TF32 is allowed or forbidden for the whole process, as the precision says. The batch is in the
+     * caller's memory scope.
      */
     public Step step(Pass pass) {
-        Torch.allowTf32(precision.tf32());
         return new Step(pass);
     }
 
@@ -211,6 +211,7 @@ public final class Benchmark {
      */
     public final class Step implements AutoCloseable {
         private final Pass pass;
+        private final boolean allowedTf32 = Torch.allowsTf32();
         private final Batches.Batch data;
         private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
         private final GradScaler scaler = precision.scaler(model.device());
@@ -220,6 +221,7 @@ public final class Benchmark {
             this.pass = pass;
             data = Batches.random(model.config().vocabSize(), batch, context, model.device(), SEED)
                     .next();
+            Torch.allowTf32(precision.tf32());
         }
 
         /**
@@ -297,6 +299,7 @@ public final class Benchmark {
             }
             optimizer.close();
             scaler.close();
+            Torch.allowTf32(allowedTf32);
         }
     }
 

@@ -125,6 +125,33 @@ class BenchmarkTest {
         assertFalse(Arrays.equals(before, head()));
     }
 
+    @ParameterizedTest
+    @EnumSource(
+            value = Precision.class,
+            names = {"FP32", "TF32"})
+    void tf32IsAllowedOnlyDuringABenchmark(Precision precision) {
+        boolean before = Torch.allowsTf32();
+        try {
+            for (boolean allowed : new boolean[] {false, true}) {
+                Torch.allowTf32(allowed);
+                Benchmark benchmark = Benchmark.of(model)
+                        .batch(1)
+                        .context(8)
+                        .warmup(0)
+                        .steps(1)
+                        .precision(precision);
+                try (var step = benchmark.step(Pass.FORWARD)) {
+                    assertEquals(precision.tf32(), Torch.allowsTf32());
+                }
+                assertEquals(allowed, Torch.allowsTf32());
+                benchmark.run(Pass.FORWARD);
+                assertEquals(allowed, Torch.allowsTf32());
+            }
+        } finally {
+            Torch.allowTf32(before);
+        }
+    }
+
     @Test
     void aResultIsShownAsTableAndAsText() {
         var result = new BenchmarkResult(
