@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
@@ -43,7 +44,6 @@ public abstract class NnModule implements AutoCloseable {
     /** The listener of {@link #construct}; null outside of it. */
     private static final ThreadLocal<BiConsumer<NnModule, Tensor>> LISTENER = new ThreadLocal<>();
 
-    private static final Consumer<Tensor> NO_ACTION = output -> {};
     private static final AtomicLong CHANGES = new AtomicLong();
 
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
@@ -52,8 +52,8 @@ public abstract class NnModule implements AutoCloseable {
     private final Map<String, NnModule> children = new LinkedHashMap<>();
     private boolean training = true;
     private boolean closed;
-    private Runnable beforeForward = () -> {};
-    private Consumer<Tensor> afterForward = NO_ACTION;
+    private final List<Runnable> beforeForward = new CopyOnWriteArrayList<>();
+    private final List<Consumer<Tensor>> afterForward = new CopyOnWriteArrayList<>();
     private String name = typeName(); // for a child, the name that its parent gave it
 
     /**
@@ -86,42 +86,49 @@ public abstract class NnModule implements AutoCloseable {
         requireOpen();
         try (var range = ProfilerRange.of(name);
                 var scope = MemoryScope.open()) {
-            beforeForward.run();
+            beforeForward.forEach(Runnable::run);
             Tensor output = computation.get();
             if (output == null || output.isNull()) {
                 throw new IllegalStateException(
                         name + " must compute a tensor, not " + (output == null ? "null" : "a closed one"));
             }
-            afterForward.accept(output);
+            for (Consumer<Tensor> action : afterForward) {
+                action.accept(output);
+            }
             return scope.escape(new Tensor(output)); // the input, or an element of a container, is not of this scope
         }
     }
 
     /**
-     * Sets the action that runs at the beginning of each forward pass of this layer, for example to wait until its
-     * parameters have arrived from another rank. Replaces an action set before.
+     * Adds an action that runs at the beginning of each forward pass of this layer, for example to wait until its
+     * parameters have arrived from another rank. Actions run in the order in which they were added.
      */
     public final void beforeForward(Runnable action) {
-        beforeForward = action;
+        beforeForward.add(Objects.requireNonNull(action, "action must not be null"));
+    }
+
+    /** Removes an action that {@link #beforeForward} has added; does nothing if there is none. */
+    public final void removeBeforeForward(Runnable action) {
+        beforeForward.remove(action);
     }
 
     /**
-     * Sets the action that runs at the end of each forward pass of this layer and receives its output, for example to
-     * free parameters. It does not run after an exception. Replaces an action set before.
+     * Adds an action that runs at the end of each forward pass of this layer and receives its output, for example to
+     * free parameters. It does not run after an exception. Actions run in the order in which they were added.
      */
     public final void afterForward(Consumer<Tensor> action) {
-        afterForward = action;
+        afterForward.add(Objects.requireNonNull(action, "action must not be null"));
     }
 
-    /** Returns whether an action is set by {@link #afterForward}. */
+    /** Returns whether {@link #afterForward} has added an action. */
     final boolean hasActionAfterForward() {
-        return afterForward != NO_ACTION;
+        return !afterForward.isEmpty();
     }
 
-    /** Removes the actions before and after forward passes of this layer. */
+    /** Removes all actions before and after forward passes of this layer. */
     public final void removeActions() {
-        beforeForward = () -> {};
-        afterForward = NO_ACTION;
+        beforeForward.clear();
+        afterForward.clear();
     }
 
     /** Returns this layer and all its descendants, parents before children, and each once if it has several names. */

@@ -13,6 +13,7 @@ import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -201,6 +202,27 @@ class NnModuleTest {
             assertEquals("buffer b must not be null", refused(() -> layer.addBuffer("b", null, true)));
             layer.close();
             assertTrue(mean.isNull());
+        }
+    }
+
+    @Test
+    void allActionsOfALayerRunUntilTheyAreRemoved() {
+        try (var scope = MemoryScope.open();
+                var layer = new Linear(2, 2, Device.cpu(), DType.FLOAT32)) {
+            List<String> calls = new ArrayList<>();
+            Runnable first = () -> calls.add("first");
+            layer.beforeForward(first);
+            layer.beforeForward(() -> calls.add("second"));
+            layer.afterForward(output -> calls.add("third"));
+            layer.afterForward(output -> calls.add("fourth"));
+            layer.forward(torch.ones(1, 2));
+            assertEquals(List.of("first", "second", "third", "fourth"), calls);
+            layer.removeBeforeForward(first);
+            layer.forward(torch.ones(1, 2));
+            assertEquals(List.of("second", "third", "fourth"), calls.subList(4, calls.size()));
+            layer.removeActions();
+            layer.forward(torch.ones(1, 2));
+            assertEquals(7, calls.size());
         }
     }
 

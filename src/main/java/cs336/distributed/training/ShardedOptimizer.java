@@ -18,6 +18,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -52,6 +53,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
     private final Map<String, Tensor> parameters = new LinkedHashMap<>();
     private final List<ShardedGroup> shardedGroups = new ArrayList<>();
     private final ShardedState state;
+    private final Map<NnModule, Runnable> waitOf = new IdentityHashMap<>(); // its layers' actions
     private NnModule model; // whose forward pass waits for its parameters; null if step() waits
     private boolean gradientsAreClipped;
     private boolean closed;
@@ -208,10 +210,11 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * Overlaps the exchange of updated parameters with the next forward pass of a model: each layer waits for its own
      * parameters only. Without this {@link #step} waits for all parameters. Code that reads parameters between
      * {@link #step} and the end of that forward pass must call {@link #awaitParameters} first. With
-     * {@link Sharding#broadcast} there is no overlap, since the first layer waits for all parameters. A layer can wait
-     * for one optimizer only: a call for another optimizer of the same model replaces this one.
+     * {@link Sharding#broadcast} there is no overlap, since the first layer waits for all parameters. A layer may wait
+     * for several optimizers. A call for another model replaces this one.
      */
     public void overlapWith(NnModule model) {
+        removeWaits();
         this.model = model;
         for (NnModule layer : model.layers()) {
             List<Runnable> waits = new ArrayList<>();
@@ -221,8 +224,15 @@ public final class ShardedOptimizer<O> implements Optimizer {
                         .filter(Objects::nonNull)
                         .forEach(waits::add);
             }
-            layer.beforeForward(() -> waits.forEach(Runnable::run));
+            Runnable wait = () -> waits.forEach(Runnable::run);
+            layer.beforeForward(wait);
+            waitOf.put(layer, wait);
         }
+    }
+
+    private void removeWaits() {
+        waitOf.forEach(NnModule::removeBeforeForward);
+        waitOf.clear();
     }
 
     /**
@@ -498,9 +508,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
                 sharded.optimizer.close();
                 sharded.shards.close();
             });
-            if (model != null) {
-                model.layers().forEach(layer -> layer.beforeForward(() -> {}));
-            }
+            removeWaits();
         }
     }
 }

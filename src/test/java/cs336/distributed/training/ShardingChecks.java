@@ -101,6 +101,7 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("a closed or empty optimizer throws on all ranks", ShardingChecks::closedOrEmpty);
         CHECKS.put("traffic is counted", ShardingChecks::bytes);
         CHECKS.put("the size of a bucket is in megabytes", ShardingChecks::bucketSize);
+        CHECKS.put("a closed optimizer removes only its own actions", ShardingChecks::actionsOfOthers);
         CHECKS.put("steps leak no native objects", ShardingChecks::leaks);
         CHECKS.put("every data-parallel strategy", ShardingChecks::everyStrategy);
         CHECKS.put("ZeRO stage 1 equals training on one process", ShardingChecks::zero);
@@ -406,6 +407,22 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
                         more <= 5,
                         () -> sharding + ": " + more + " more after 16 steps"); // other threads create objects too
             }
+        }
+    }
+
+    private static void actionsOfOthers(ProcessGroup group, ShardingTask task) {
+        try (var model = toy(task, true)) {
+            List<String> calls = new ArrayList<>();
+            model.beforeForward(() -> calls.add("before"));
+            model.afterForward(output -> calls.add("after"));
+            try (var shards =
+                    new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, SMALL_BUCKETS)) {
+                shards.overlapWith(model);
+                backward(task.seed, model);
+                assertEquals(List.of("before", "after"), calls);
+            }
+            backward(task.seed, model);
+            assertEquals(List.of("before", "after", "before", "after"), calls);
         }
     }
 
