@@ -12,6 +12,7 @@ import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.Device;
+import cs336.torch.DeviceKind;
 import cs336.units.HostLoad;
 import java.io.IOException;
 import java.io.Serializable;
@@ -120,7 +121,7 @@ abstract class RankCommand extends LabCommand {
             TrainingPlan plan = checked(() -> o.rounds.plan(cases(model), o.storage));
             Launcher launcher = checked(() -> launcher(plan.cases()));
             A task = argument.of(plan, model, models);
-            if (o.ranks.reports() && checked(() -> measures(plan, task))) {
+            if (o.ranks.reports() && checked(() -> measures(launcher, plan, task))) {
                 HostLoad.check();
             }
             StoredResult result =
@@ -134,14 +135,14 @@ abstract class RankCommand extends LabCommand {
     }
 
     /** Returns whether cases or traces of a plan are not stored yet. */
-    private boolean measures(TrainingPlan plan, Serializable task) throws IOException {
-        return isLacking(plan.storage(), plan.cases())
+    private boolean measures(Launcher launcher, TrainingPlan plan, Serializable task) throws IOException {
+        Device device = launcher.deviceKind() == DeviceKind.CUDA ? Device.cuda(0) : Device.cpu();
+        return isLacking(plan.storage(), device, plan.cases())
                 || task instanceof TracedPlan traced
-                        && isLacking(StepTraces.file(traced), StepTraces.requested(traced));
+                        && isLacking(StepTraces.file(traced), device, StepTraces.requested(traced));
     }
 
-    private boolean isLacking(MeasurementFile file, List<Case> cases) throws IOException {
-        Device device = Device.parse(options().storage.device());
+    private boolean isLacking(MeasurementFile file, Device device, List<Case> cases) throws IOException {
         return !MeasurementStore.of(file, device, options().ranks.ranks())
                 .lacking(cases)
                 .isEmpty();
