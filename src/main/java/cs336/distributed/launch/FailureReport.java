@@ -2,6 +2,7 @@ package cs336.distributed.launch;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
@@ -39,7 +40,7 @@ final class FailureReport {
     record RankState(int rank, String state, List<String> lastCalls, String details) {}
 
     /**
-     * Writes the file into the folder of error files, readable by this user only.
+     * Writes the file into the folder of error files, readable by this user only. If the disk is full, no file is left.
      *
      * @return the file; null if it cannot be written
      */
@@ -65,7 +66,13 @@ final class FailureReport {
         }
         try {
             Files.createDirectories(folder);
-            Path file = Files.writeString(Files.createTempFile(folder, PREFIX, SUFFIX), text.toString());
+            Path file = Files.createTempFile(folder, PREFIX, SUFFIX);
+            try {
+                Files.write(file, text.toString().getBytes(StandardCharsets.UTF_8));
+            } catch (IOException e) {
+                Files.delete(file);
+                throw e;
+            }
             deleteOldest(folder);
             return file;
         } catch (IOException e) {

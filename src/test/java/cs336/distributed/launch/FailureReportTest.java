@@ -4,7 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.TestJvm;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
@@ -48,5 +51,25 @@ class FailureReportTest {
         Path created = FailureReport.write(folder.resolve("a/b"), "failure", List.of());
         assertEquals(folder.resolve("a/b"), created.getParent());
         assertNull(FailureReport.write(created, "failure", List.of()), "the folder is a file");
+    }
+
+    /** Writes an error file into a folder and prints the result. */
+    static final class Writer {
+        public static void main(String[] arguments) {
+            System.out.print(FailureReport.write(Path.of(arguments[0]), "failure", List.of()));
+        }
+    }
+
+    @Test
+    void anErrorFileThatCannotBeCompletedIsDeleted() throws Exception {
+        ProcessBuilder writer = TestJvm.of(Writer.class, folder.toString());
+        // The limit acts like a full disk. The JVM stores its own performance data in a file.
+        writer.command().add(1, "-XX:-UsePerfData");
+        writer.command().addAll(0, List.of("sh", "-c", "ulimit -f 0 && exec \"$@\"", "sh"));
+        Process process = writer.redirectError(Redirect.INHERIT).start();
+        String result = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor());
+        assertEquals("null", result);
+        assertEquals(Set.of(), files());
     }
 }
