@@ -91,6 +91,7 @@ final class RankWorker {
         static Failed of(Throwable t, ProcessGroup group) {
             MemoryReserve.release();
             boolean isOutOfMemory = Status.of(t) == Status.OOM;
+            boolean isInterrupted = t.getCause() instanceof InterruptedException;
             var trace = new StringWriter();
             t.printStackTrace(new PrintWriter(trace, true));
             boolean isExplained = isOutOfMemory
@@ -103,7 +104,7 @@ final class RankWorker {
                     reason(t),
                     trace.toString().strip(),
                     isExplained,
-                    t instanceof CollectiveFailure c && !c.isDivergence() && !isOutOfMemory,
+                    t instanceof CollectiveFailure c && !c.isDivergence() && !isOutOfMemory && !isInterrupted,
                     RankWorker.lastCalls(group));
         }
 

@@ -338,6 +338,26 @@ public class FailingWellTest {
                 "all-reduce (max) of fp32 [4] on rank 1");
     }
 
+    /** Rank 1 is interrupted, so that its second barrier fails, and rank 0 waits for it. */
+    public static final class IsInterrupted implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) {
+            group.barrier();
+            if (group.rank() == 1) {
+                Thread.currentThread().interrupt();
+            }
+            group.barrier();
+            return 0;
+        }
+    }
+
+    @Test
+    void anInterruptedRankIsNamed() {
+        RankFailure failure = assertThrows(
+                RankFailure.class, () -> Launcher.of(2).timeout(KILL_TIMEOUT).run(IsInterrupted.class, ""));
+        assertEquals("rank 1 of 2: interrupted during a request to the store", failure.getMessage());
+    }
+
     public static final class WithoutMessage implements RankProgram<String, Integer> {
         @Override
         public Integer run(ProcessGroup group, String argument) {
