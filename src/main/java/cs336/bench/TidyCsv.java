@@ -99,6 +99,7 @@ final class TidyCsv {
         if (!Files.exists(path)) {
             return List.of();
         }
+        WholeFile.requireFile(path);
         byte[] bytes = Files.readAllBytes(path);
         var lines = new ArrayList<List<String>>();
         int start = 0;

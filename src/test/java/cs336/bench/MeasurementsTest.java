@@ -271,6 +271,13 @@ class MeasurementsTest {
     }
 
     @Test
+    void aFolderInPlaceOfTheFileIsNamed() throws IOException {
+        Files.createDirectories(measurements.path());
+        var e = assertThrows(IOException.class, () -> measurements.put(size("small", 128), measured(1.5), HERE));
+        assertEquals(measurements.path() + " is a folder, not a file", e.getMessage());
+    }
+
+    @Test
     void damagedMeasurementsAreReportedBeforeAnythingIsMeasured() throws IOException {
         assertDamaged("1\\.5", "1.5.5".getBytes(), "line 2: mean must be a number, not '1.5.5'");
         assertThrows(IOException.class, () -> measurements.requireWritable());
