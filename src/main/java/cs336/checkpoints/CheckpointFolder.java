@@ -6,6 +6,7 @@ import cs336.safetensors.Safetensors;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import java.io.IOException;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.FileChannel;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -124,15 +125,19 @@ public final class CheckpointFolder implements AutoCloseable {
      *
      * @param damage receives a line for each damaged checkpoint
      * @return the file, or null if the folder has no checkpoints
-     * @throws IOException if all checkpoints are damaged, or one cannot be read
+     * @throws IOException if all checkpoints are damaged, one cannot be read, or the thread is interrupted
+     * @throws IllegalStateException if the folder is closed
      */
     public Path latest(Consumer<String> damage) throws IOException {
+        requireOpen();
         var damaged = new LinkedHashMap<Path, String>();
         for (Path file : newestFirst(folder)) {
             try (Safetensors saved = Safetensors.open(file)) {
                 saved.requireIntact();
             } catch (FileSystemException e) {
                 throw e;
+            } catch (ClosedByInterruptException e) { // the file may be intact
+                throw new IOException("interrupted while " + file + " was read", e);
             } catch (IOException e) {
                 damaged.put(file, e.getMessage());
                 continue;
@@ -162,16 +167,16 @@ public final class CheckpointFolder implements AutoCloseable {
      * @return the file, which exists when the next call or {@link #close} returns
      * @throws IOException if the previous checkpoint could not be written
      * @throws IllegalStateException if writing the previous checkpoint failed for another reason than an I/O error,
-     *     such as a name that {@link Checkpoint#save} rejects
+     *     such as a name that {@link Checkpoint#save} rejects, or if the folder is closed
      */
     public Path save(TrainingProgress progress, Map<String, Tensor> tensors, String kind, Map<String, Tensor> state)
             throws IOException {
+        requireOpen();
         awaitWritten();
         Path file = folder.resolve(String.format(Locale.ROOT, "step-%09d.safetensors", progress.steps()));
         Map<String, Tensor> tensorCopies = copies(tensors);
         Map<String, Tensor> stateCopies = copies(state);
         var writing = new CompletableFuture<Void>();
-        pending = writing;
         var writer = new Thread(() -> {
             try {
                 Checkpoint.save(file, tensorCopies, kind, stateCopies, progress.metadata());
@@ -189,7 +194,14 @@ public final class CheckpointFolder implements AutoCloseable {
         });
         writer.setDaemon(true);
         writer.start();
+        pending = writing; // not if there are too many threads: close() would wait forever
         return file;
+    }
+
+    private void requireOpen() {
+        if (!lock.isOpen()) {
+            throw new IllegalStateException("checkpoint folder " + folder + " is closed");
+        }
     }
 
     /** Returns copies on the CPU, outside of every memory scope. */

@@ -240,6 +240,28 @@ class CheckpointFolderTest extends ScopedTest {
     }
 
     @Test
+    void anInterruptIsNotReportedAsDamage() throws IOException {
+        try (var folder = CheckpointFolder.open(path)) {
+            save(folder, 1);
+            folder.awaitWritten();
+            Thread.currentThread().interrupt();
+            var e = assertThrows(IOException.class, () -> folder.latest(Assertions::fail));
+            assertTrue(Thread.interrupted(), "the interrupt is kept");
+            assertEquals("interrupted while " + path + "/step-000000001.safetensors was read", e.getMessage());
+        }
+    }
+
+    @Test
+    void aClosedFolderWhichAnotherRunMayUseIsNotChanged() throws IOException {
+        var folder = CheckpointFolder.open(path);
+        folder.close();
+        var e = assertThrows(IllegalStateException.class, () -> save(folder, 1));
+        assertEquals("checkpoint folder " + path + " is closed", e.getMessage());
+        assertThrows(IllegalStateException.class, () -> folder.latest(damage::add));
+        assertEquals(Set.of(), names());
+    }
+
+    @Test
     void aFolderHasOneUserAndLosesUnfinishedFiles() throws IOException {
         Files.createDirectories(path);
         Path unfinished = path.resolve("step-000000003.safetensors.77.part");
