@@ -137,8 +137,9 @@ public final class Rendezvous implements AutoCloseable {
                 options.port((short) world.masterPort());
                 options.isServer(hosts);
                 options.waitWorkers(false);
+                InetAddress address = hosts ? awaitName(world, timeout) : null; // c10d would not say that it is unknown
                 if (hosts && world.localSize() == world.size()) {
-                    options.masterListenFd(new IntOptional(listeningSocket(world)));
+                    options.masterListenFd(new IntOptional(listeningSocket(address, world.masterPort())));
                 }
                 options.timeout(milliseconds(timeout));
                 return new Rendezvous(world, timeout, new TCPStore(world.masterAddress(), options));
@@ -151,11 +152,24 @@ public final class Rendezvous implements AutoCloseable {
         }
     }
 
-    private static int listeningSocket(World world) {
+    /** Waits until the master address is known to the name server. */
+    private static InetAddress awaitName(World world, Duration timeout) {
+        long end = System.nanoTime() + timeout.toNanos();
+        while (true) {
+            try {
+                return InetAddress.getByName(world.masterAddress());
+            } catch (UnknownHostException e) {
+                if (System.nanoTime() >= end) {
+                    throw new UncheckedIOException("unknown host", e);
+                }
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));
+            }
+        }
+    }
+
+    private static int listeningSocket(InetAddress address, int port) {
         try {
-            return ListeningSocket.open(InetAddress.getByName(world.masterAddress()), world.masterPort());
-        } catch (UnknownHostException e) {
-            throw new UncheckedIOException("unknown host", e);
+            return ListeningSocket.open(address, port);
         } catch (IOException e) {
             throw new UncheckedIOException(e.getMessage(), e);
         }

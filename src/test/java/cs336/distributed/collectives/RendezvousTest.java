@@ -83,6 +83,13 @@ class RendezvousTest {
         }
     }
 
+    @Test
+    void anUnknownHostIsNamed() {
+        var world = new World(0, 2, 0, 1, 2, "no..such.host", 29_500); // which no name server is asked for
+        var e = assertThrows(CollectiveFailure.class, () -> Rendezvous.atMaster(world, Duration.ofMillis(100)));
+        assertEquals("rank 0 cannot listen at no..such.host:29500: unknown host", e.getMessage());
+    }
+
     /** By default torchrun's agent hosts the store, and rank 0 must not listen. */
     @Test
     void theStoreOfTorchrunsAgentIsUsed() throws Exception {
