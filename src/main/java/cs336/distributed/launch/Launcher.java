@@ -338,9 +338,17 @@ public final class Launcher {
             watch = joined.watch(() -> RankWorker.location(joined, main));
             return RankWorker.<A, R, List<R>>run(created, argument, joined, (all, value) -> all.allGather(value));
         } catch (Throwable e) { // errors too, since a normal exit of this process would wait for the other ranks
-            RankWorker.Failed failed = RankWorker.Failed.of(e, group);
-            RankWatch.FirstFailure first = watch == null ? null : watch.report(failed.reason(), failed.amongRanks());
-            throw RankFailure.here(world, failed, first);
+            boolean isInterrupted = Thread.interrupted(); // would end the report
+            try {
+                RankWorker.Failed failed = RankWorker.Failed.of(e, group);
+                RankWatch.FirstFailure first =
+                        watch == null ? null : watch.report(failed.reason(), failed.amongRanks());
+                throw RankFailure.here(world, failed, first);
+            } finally {
+                if (isInterrupted) {
+                    main.interrupt();
+                }
+            }
         }
     }
 }

@@ -377,6 +377,27 @@ public class FailingWellTest {
         }
     }
 
+    /** Fails on an interrupted thread. */
+    public static final class FailsInterrupted implements RankProgram<String, Integer> {
+        @Override
+        public Integer run(ProcessGroup group, String argument) {
+            Thread.currentThread().interrupt();
+            throw new IllegalArgumentException("no data");
+        }
+    }
+
+    @Test
+    void aRankThatJoinedAndWasInterruptedReportsItsFailure() throws IOException {
+        try (var port = ReservedPort.any()) {
+            Launcher launcher =
+                    Launcher.joining(World.local(0, 1, port.number())).timeout(Duration.ofSeconds(5));
+            RankFailure failure = assertThrows(RankFailure.class, () -> launcher.run(FailsInterrupted.class, ""));
+            assertTrue(Thread.interrupted(), "the interrupt is kept");
+            assertEquals("rank 0 of 1: no data", failure.getMessage());
+            Files.delete(failure.report());
+        }
+    }
+
     @Test
     void anInterruptedRunLeavesNoProcess() throws Exception {
         var output = new RankOutput();
