@@ -92,8 +92,8 @@ final class TidyCsv {
      * Returns header and rows; empty if the file is missing or has no complete line.
      *
      * @throws IOException if the file cannot be read, its only line is incomplete and cannot belong to a header, or a
-     *     line is not UTF-8, ends with a carriage return alone, has a quote that is not closed, is too long, or has
-     *     another number of cells than the header; the message names file and line
+     *     line is not UTF-8, begins with a byte order mark, ends with a carriage return alone, has a quote that is not
+     *     closed, is too long, or has another number of cells than the header; the message names file and line
      */
     List<List<String>> lines() throws IOException {
         if (!Files.exists(path)) {
@@ -138,6 +138,9 @@ final class TidyCsv {
             throw damaged(number, e.getMessage());
         }
         if (before.isEmpty()) {
+            if (cells.get(0).startsWith("\uFEFF")) { // invisible in the name of the first column
+                throw damaged(number, "the file begins with a byte order mark");
+            }
             if (cells.stream()
                             .map(cell -> cell.toLowerCase(Locale.ROOT))
                             .distinct()

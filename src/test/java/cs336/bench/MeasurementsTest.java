@@ -268,6 +268,10 @@ class MeasurementsTest {
         assertDamaged("128", "12x".getBytes(), "line 2: context must be a number, not '12x'");
         assertDamaged("128", "".getBytes(), "line 2: context must be a number, not ''");
         assertDamaged("context", "Size".getBytes(), "line 1: the header names a column twice");
+        assertDamaged(
+                "^",
+                new byte[] {(byte) 0xef, (byte) 0xbb, (byte) 0xbf},
+                "line 1: the file begins with a byte order mark");
     }
 
     @Test
