@@ -146,6 +146,7 @@ public final class CheckpointedTraining
             TransformerConfig config = c.model().config();
             TextTokens text = job.text == null ? null : TextTokens.read(Path.of(job.text), config);
             String data = (text == null ? "random tokens" : text.description()) + ", seed " + DATA_SEED;
+            requireSame(data);
             TrainingProgress start = resume(data);
             int batchSize = c.model().batch();
             Batches batches = text == null
@@ -172,6 +173,18 @@ public final class CheckpointedTraining
                 }
             }
             return new TrainingEnd(start.steps(), loss);
+        }
+
+        /** Checks that all ranks have read the same text, of which each machine may have its own copy. */
+        private void requireSame(String data) {
+            List<String> all = group.allGather(data);
+            for (int rank = 1; rank < all.size(); rank++) {
+                if (!all.get(rank).equals(all.get(0))) {
+                    throw new IllegalArgumentException(
+                            "--text " + job.text + " must be the same file on all ranks: rank 0 has " + all.get(0)
+                                    + ", rank " + rank + " has " + all.get(rank));
+                }
+            }
         }
 
         /** Loads the last checkpoint, if the run is to be resumed and there is one, and returns its position. */

@@ -216,20 +216,31 @@ class CheckpointedTrainingTest {
     void aPipeIsNoTextOfSeveralRanks() throws Exception {
         Path pipe = folder.resolve("pipe");
         assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+        requireFailure(pipe, pipe + " is read several times, so it must be a regular file, not a pipe");
+    }
+
+    @Test
+    void ranksWithDifferentTextsEndBeforeTheFirstStep() {
+        Path environment = Path.of("/proc/self/environ"); // contains the rank
+        requireFailure(
+                environment, "--text " + environment + " must be the same file on all ranks: rank 0 has a text of ");
+    }
+
+    /** Checks that training on a text fails with a message and saves no checkpoint. */
+    private void requireFailure(Path text, String message) {
         var printed = new ByteArrayOutputStream();
         PrintStream console = System.err;
         System.setErr(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        Path unused = folder.resolve("unused");
         try {
-            String arguments = TINY.replace("11", "256") + "--mode flat --checkpoint " + folder.resolve("unused")
-                    + " --text " + pipe;
+            String arguments =
+                    TINY.replace("11", "256") + "--mode flat --steps 1 --checkpoint " + unused + " --text " + text;
             assertEquals(1, run(new DdpCommand(), words(arguments), new StringWriter()));
         } finally {
             System.setErr(console);
         }
-        assertTrue(
-                printed.toString(StandardCharsets.UTF_8)
-                        .contains(pipe + " is read several times, so it must be a regular file, not a pipe"),
-                printed::toString);
+        assertTrue(printed.toString(StandardCharsets.UTF_8).contains(message), printed::toString);
+        assertTrue(Files.notExists(file(unused, 1)));
     }
 
     @Test
