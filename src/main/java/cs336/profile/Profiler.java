@@ -204,7 +204,7 @@ public final class Profiler implements AutoCloseable {
             Runtime.getRuntime().removeShutdownHook(discard);
             synchronize();
             Kineto.stop(file);
-            Trace trace = Trace.read(file).withoutEmptyLastStep();
+            Trace trace = recorded().withoutEmptyLastStep();
             profile = new Profile(trace);
             if (!open.isEmpty()) {
                 failure = new IllegalStateException("ranges were left open when the profiler stopped: "
@@ -225,10 +225,20 @@ public final class Profiler implements AutoCloseable {
         }
     }
 
+    /** Reads the recording. Kineto prints its errors, and leaves an incomplete file. */
+    private Trace recorded() throws IOException {
+        try {
+            return Trace.read(file);
+        } catch (IllegalArgumentException e) {
+            throw new IOException(file + " is incomplete; the disk may be full", e);
+        }
+    }
+
     private void deleteFile() {
         try {
             if (file != null) {
                 Files.deleteIfExists(file);
+                Files.deleteIfExists(Path.of(file + ".tmp")); // Kineto's name for it until it is complete
             }
         } catch (IOException e) {
             file.toFile().deleteOnExit();

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.jna.Memory;
+import com.sun.jna.NativeLibrary;
 import cs336.basics.TinyConfig;
 import cs336.basics.TransformerConfig;
 import cs336.basics.TransformerLM;
@@ -22,7 +24,9 @@ import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -87,6 +91,38 @@ class ProfilerTest {
         Process process = TestJvm.of(NotStopped.class).redirectErrorStream(true).start();
         String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor(), output);
+    }
+
+    /** Prints why a recording failed whose file must stay empty, as on a full disk. */
+    static final class Recording {
+        private static final int RLIMIT_FSIZE = 1; // see setrlimit(2)
+
+        public static void main(String[] arguments) {
+            multiply(); // loads the native libraries, which writes files
+            try (var limits = new Memory(2 * Long.BYTES)) {
+                limits.write(0, new long[2], 0, 2);
+                NativeLibrary.getProcess().getFunction("setrlimit").invokeInt(new Object[] {RLIMIT_FSIZE, limits});
+            }
+            Profiler profiler = Profiler.start(ProfilerOptions.standard().cpuOnly());
+            for (int i = 0; i < 100; i++) { // more events than the stream buffers
+                multiply();
+            }
+            var e = assertThrows(UncheckedIOException.class, profiler::stop);
+            System.out.print(e.getCause().getMessage());
+        }
+    }
+
+    @Test
+    void aRecordingThatFillsTheDiskLeavesNoFile(@TempDir Path temporary) throws Exception {
+        ProcessBuilder recording = TestJvm.of(Recording.class);
+        recording.command().add(1, "-Djava.io.tmpdir=" + temporary);
+        Process process = recording.redirectErrorStream(true).start();
+        String message = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), message);
+        assertTrue(message.matches("(?s).*\\.json is incomplete; the disk may be full"), message);
+        try (var files = Files.list(temporary)) {
+            assertEquals(List.of(), files.toList());
+        }
     }
 
     @Test
