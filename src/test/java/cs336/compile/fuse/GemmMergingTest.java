@@ -17,6 +17,9 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
+import java.util.Arrays;
+import java.util.function.BinaryOperator;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -165,5 +168,46 @@ class GemmMergingTest extends ScopedTest {
             }
         };
         assertMerged(2, chain, torch.randn(4, 4), torch.randn(4, 4));
+    }
+
+    /** Checks −A · −B + −C · −D in a program that also returns a function of −A and of −A · −B. */
+    private static void assertSum(int gemms, BinaryOperator<Tensor> other) {
+        TensorFunction sum = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor gradient = in[0].neg();
+                Tensor term = torch.mm(gradient, in[1].neg());
+                Tensor total = term.add(torch.mm(in[2].neg(), in[3].neg()));
+                return new Tensor[] {inner.escape(total), inner.escape(other.apply(gradient, term))};
+            }
+        };
+        assertMerged(gemms, sum, torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4));
+    }
+
+    @Test
+    void onlyTermsThatNothingElseReadsAreMerged() {
+        assertSum(2, (gradient, term) -> torch.mm(gradient, gradient)); // the sum is one of the two
+        assertSum(2, (gradient, term) -> term);
+        assertSum(2, (gradient, term) -> term.exp());
+    }
+
+    @Test
+    void onlyOperandsThatNothingButMatrixMultiplicationsReadsAreMoved() {
+        assertSum(2, (gradient, term) -> gradient);
+        assertSum(2, (gradient, term) -> gradient.exp());
+    }
+
+    @Test
+    void weightsOfEqualGradientsStaySeparate() {
+        TensorFunction sums = in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor[] factors = Arrays.stream(in).map(Tensor::neg).toArray(Tensor[]::new);
+                Tensor ofEqual = torch.mm(factors[0], factors[1]).add(torch.mm(factors[0], factors[2]));
+                Tensor merged = torch.mm(factors[3], factors[4]).add(torch.mm(factors[5], factors[6]));
+                return new Tensor[] {inner.escape(ofEqual), inner.escape(merged)};
+            }
+        };
+        Tensor[] inputs = Stream.generate(() -> torch.randn(4, 4)).limit(7).toArray(Tensor[]::new);
+        assertMerged(3, sums, inputs);
+        assertEquals(2, count(GemmMerging.of(prepared(sums, inputs), CPU), "cat"), "operands of the merged sum");
     }
 }
