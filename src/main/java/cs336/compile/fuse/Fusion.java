@@ -332,10 +332,8 @@ final class Fusion {
     private void foldConcatenations() {
         for (Node node : nodes) {
             if (node.group == null && node.operation.operator() instanceof Concatenation) {
-                List<View> operands = node.operation.reads();
-                Node producer = producers.get(operands.get(0).value());
-                boolean isOneKernel = operands.stream().allMatch(view -> producers.get(view.value()) == producer);
-                if (isOneKernel && producer.group != null && producer.group.addConcatenation(node.operation)) {
+                FusionGroup group = producers.get(node.operation.view(0).value()).group;
+                if (group != null && group.addConcatenation(node.operation)) {
                     folded.add(node.operation);
                 }
             }

@@ -183,7 +183,7 @@ final class FusionGroup {
         }
     }
 
-    /** Lets the kernel store members as the operands of a concatenation if it can. */
+    /** Lets the kernel store a concatenation if its operands are members that the kernel can store in their places. */
     boolean addConcatenation(Operation concatenation) {
         return concatenation.reads().stream()
                         .allMatch(view -> levels.get(view.value()) == Level.ELEMENT
