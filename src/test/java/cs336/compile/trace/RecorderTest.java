@@ -10,6 +10,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
+import org.bytedeco.pytorch.GeneratorOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.TensorOptionalList;
@@ -44,5 +45,13 @@ class RecorderTest extends ScopedTest {
         Tensor[] inputs = {torch.randn(4), torch.tensor(2L, 0L), torch.randn(2)};
         var e = assertThrows(UnrecordableException.class, () -> Recorder.record(function, inputs));
         assertTrue(e.getMessage().contains("index_put has an argument that cannot be recorded"), e.getMessage());
+    }
+
+    @Test
+    void anOperatorWithAGeneratorIsRefused() {
+        var generator = new GeneratorOptional(torch.make_generator_cpu(1));
+        TensorFunction function = in -> new Tensor[] {torch.bernoulli(in[0], generator)};
+        var e = assertThrows(UnrecordableException.class, () -> Recorder.record(function, torch.rand(4)));
+        assertTrue(e.getMessage().contains("bernoulli has an argument that cannot be recorded"), e.getMessage());
     }
 }
