@@ -18,7 +18,9 @@ import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
 import java.util.Arrays;
+import java.util.List;
 import java.util.function.BinaryOperator;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -61,6 +63,21 @@ class GemmMergingTest extends ScopedTest {
             assertTrue(torch.allclose(expected[i], got[i], 1e-5, 1e-5, false), "output " + i + " of " + fused);
         }
         return fused;
+    }
+
+    private static Tensor[] squares(int count) {
+        return Stream.generate(() -> torch.randn(4, 4)).limit(count).toArray(Tensor[]::new);
+    }
+
+    /** Returns a function of the negated inputs. */
+    private static TensorFunction ofNegated(UnaryOperator<Tensor[]> function) {
+        return in -> {
+            try (var inner = MemoryScope.open()) {
+                Tensor[] outputs =
+                        function.apply(Arrays.stream(in).map(Tensor::neg).toArray(Tensor[]::new));
+                return Arrays.stream(outputs).map(inner::escape).toArray(Tensor[]::new);
+            }
+        };
     }
 
     @ParameterizedTest
@@ -172,15 +189,11 @@ class GemmMergingTest extends ScopedTest {
 
     /** Checks −A · −B + −C · −D in a program that also returns a function of −A and of −A · −B. */
     private static void assertSum(int gemms, BinaryOperator<Tensor> other) {
-        TensorFunction sum = in -> {
-            try (var inner = MemoryScope.open()) {
-                Tensor gradient = in[0].neg();
-                Tensor term = torch.mm(gradient, in[1].neg());
-                Tensor total = term.add(torch.mm(in[2].neg(), in[3].neg()));
-                return new Tensor[] {inner.escape(total), inner.escape(other.apply(gradient, term))};
-            }
-        };
-        assertMerged(gemms, sum, torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4), torch.randn(4, 4));
+        TensorFunction sum = ofNegated(in -> {
+            Tensor term = in[0].mm(in[1]);
+            return new Tensor[] {term.add(in[2].mm(in[3])), other.apply(in[0], term)};
+        });
+        assertMerged(gemms, sum, squares(4));
     }
 
     @Test
@@ -198,16 +211,84 @@ class GemmMergingTest extends ScopedTest {
 
     @Test
     void weightsOfEqualGradientsStaySeparate() {
-        TensorFunction sums = in -> {
-            try (var inner = MemoryScope.open()) {
-                Tensor[] factors = Arrays.stream(in).map(Tensor::neg).toArray(Tensor[]::new);
-                Tensor ofEqual = torch.mm(factors[0], factors[1]).add(torch.mm(factors[0], factors[2]));
-                Tensor merged = torch.mm(factors[3], factors[4]).add(torch.mm(factors[5], factors[6]));
-                return new Tensor[] {inner.escape(ofEqual), inner.escape(merged)};
-            }
-        };
-        Tensor[] inputs = Stream.generate(() -> torch.randn(4, 4)).limit(7).toArray(Tensor[]::new);
+        TensorFunction sums = ofNegated(in -> new Tensor[] {
+            in[0].mm(in[1]).add(in[0].mm(in[2])), in[3].mm(in[4]).add(in[5].mm(in[6]))
+        });
+        Tensor[] inputs = squares(7);
         assertMerged(3, sums, inputs);
         assertEquals(2, count(GemmMerging.of(prepared(sums, inputs), CPU), "cat"), "operands of the merged sum");
+    }
+
+    @Test
+    void sumsThatMergingWouldChangeStaySeparate() {
+        assertMerged(2, ofNegated(in -> new Tensor[] {in[0].mm(in[1]).add(in[2].mm(in[1]))}), squares(3));
+        TensorFunction broadcast =
+                ofNegated(in -> new Tensor[] {in[0].mm(in[1]).unsqueeze(1).add(in[2].mm(in[3]))});
+        assertMerged(2, broadcast, squares(4));
+    }
+
+    @Test
+    void anOperandIsMovedOnlyOnce() {
+        TensorFunction gradients = ofNegated(in -> new Tensor[] {
+            in[0].t().mm(in[3]),
+            in[1].t().mm(in[3]),
+            in[0].t().mm(in[4]),
+            in[2].t().mm(in[4])
+        });
+        assertMerged(3, gradients, squares(5));
+    }
+
+    @Test
+    void halfOfTheOperandsOrAnyRowsAreNotCopied() {
+        TensorFunction gradients = ofNegated(
+                in -> new Tensor[] {in[0].t().mm(in[1]), in[2].mm(in[2]).t().mm(in[1])});
+        assertMerged(3, gradients, squares(3));
+        TensorFunction projections = ofNegated(in -> new Tensor[] {
+            in[0].mm(in[1].t()).exp(),
+            in[0].mm(in[2].t()).exp(),
+            in[0].mm(in[3].mm(in[3]).t()).exp()
+        });
+        assertMerged(4, projections, squares(4));
+    }
+
+    @Test
+    void resultsThatWouldNotBeAlignedStaySeparate() {
+        TensorFunction gradients =
+                ofNegated(in -> new Tensor[] {in[0].t().mm(in[2]), in[1].t().mm(in[2])});
+        assertMerged(1, gradients, torch.randn(8, 4), torch.randn(8, 4), torch.randn(8, 3));
+        assertMerged(2, gradients, torch.randn(8, 5), torch.randn(8, 5), torch.randn(8, 3));
+    }
+
+    /** Checks exp(X · Wᵢᵀ) for two weights whose casts the optimizer has stored in these tensors. */
+    private static void assertMergedWithStored(int gemms, Tensor... copies) {
+        Tensor[] weights = squares(copies.length);
+        TensorFunction layers = in -> Arrays.stream(weights)
+                .map(weight ->
+                        in[0].mm(weight.to(DType.BFLOAT16.scalarType()).t()).exp())
+                .toArray(Tensor[]::new);
+        MasterWeights stored = new MasterWeights() {
+            @Override
+            public List<Tensor> copies(List<String> names, DType dtype) {
+                return List.of(copies);
+            }
+        };
+        Tensor x = torch.randn(8, 4).to(DType.BFLOAT16.scalarType());
+        Program prepared = FusionPasses.prepare(Recorder.record(layers, x), CPU, stored);
+        Program merged = GemmMerging.of(prepared, CPU);
+        assertEquals(gemms, count(merged, "mm"), merged.toString());
+        Tensor[] got = new Interpreter(merged).run(x);
+        for (int i = 0; i < got.length; i++) {
+            assertTrue(torch.allclose(x.mm(copies[i].t()).exp(), got[i], 2e-2, 2e-2, false), "output " + i);
+        }
+    }
+
+    @Test
+    void onlyAdjacentWeightsOfOneStorageAreReadAsOne() {
+        Tensor all = torch.randn(12, 4).to(DType.BFLOAT16.scalarType());
+        assertMergedWithStored(1, all.narrow(0, 4, 4), all.narrow(0, 0, 4));
+        assertMergedWithStored(2, all.narrow(0, 0, 4), all.narrow(0, 8, 4));
+        Tensor next = all.narrow(0, 4, 4);
+        Tensor otherStorage = torch.from_blob(next.data_ptr(), new long[] {4, 4}, all.options());
+        assertMergedWithStored(2, all.narrow(0, 0, 4), otherStorage);
     }
 }
