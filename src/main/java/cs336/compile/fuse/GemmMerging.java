@@ -343,9 +343,7 @@ final class GemmMerging {
             boolean isOnlyTerm = producer != null
                     && !returned.contains(value)
                     && reads.get(value).size() == 1;
-            boolean isWhole =
-                    term.readsAll() && Arrays.equals(term.shape(), sum.output().shape());
-            if (!isOnlyTerm || !isWhole) {
+            if (!isOnlyTerm || !term.readsAll()) {
                 return false;
             }
             if (isGemm(producer)) {
