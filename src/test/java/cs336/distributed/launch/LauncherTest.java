@@ -1,6 +1,7 @@
 package cs336.distributed.launch;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -19,6 +20,7 @@ import java.io.PrintStream;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -154,6 +156,30 @@ class LauncherTest {
         assertEquals(
                 "rank 0 of 2: rank 1 does not respond; first failure: rank 1 of 2: no class Outer$1", e.getMessage());
         assertEquals(List.of(1, 3), List.of(e.rank(), e.exitCode()));
+    }
+
+    private static void assertFailed(String reason, boolean isExplained, Throwable thrown) {
+        var failed = RankWorker.Failed.of(thrown, null);
+        assertEquals(reason, failed.reason());
+        String trace = isExplained ? "" : "\n" + thrown.getClass().getName();
+        assertTrue(failed.message().startsWith(reason + trace), failed.message());
+        assertEquals(isExplained, failed.message().equals(reason), failed.message());
+        assertFalse(failed.amongRanks());
+    }
+
+    @Test
+    void aFailureHasAStackTraceUnlessItsReasonSuffices() {
+        assertFailed("steps must be positive", true, new IllegalArgumentException("steps must be positive"));
+        assertFailed("IllegalArgumentException", false, new IllegalArgumentException());
+        assertFailed("NoSuchFileException: a.bin", true, new NoSuchFileException("a.bin"));
+        assertFailed("IllegalStateException: closed", false, new IllegalStateException("closed"));
+        assertFailed("out of memory: Java heap space", true, new OutOfMemoryError("Java heap space"));
+    }
+
+    @Test
+    void theLocationOfARankIsInItsOwnCode() {
+        String location = RankWorker.location(null, Thread.currentThread()); // within Thread.getStackTrace
+        assertTrue(location.startsWith("is at RankWorker.location (RankWorker.java:"), location);
     }
 
     @Test
