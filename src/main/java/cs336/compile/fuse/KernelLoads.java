@@ -147,7 +147,7 @@ final class KernelLoads {
             if (digit.stride() == 0) {
                 continue;
             }
-            boolean ofRow = digit.place() >= group.columns() && group.columns() != group.elements();
+            boolean ofRow = digit.place() >= group.columns();
             long place = ofRow ? digit.place() / group.columns() : digit.place();
             long all = ofRow ? group.rows() : group.columns();
             String term = ofRow ? "row" : column;
