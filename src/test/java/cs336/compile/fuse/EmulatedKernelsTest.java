@@ -8,6 +8,7 @@ import cs336.basics.TransformerConfig;
 import cs336.bench.Precision;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
+import cs336.compile.trace.TensorFunction;
 import cs336.kernels.runtime.EmulatedGpu;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -16,7 +17,11 @@ import cs336.torch.NoGrad;
 import cs336.torch.Torch;
 import java.nio.file.Path;
 import java.util.List;
+import org.bytedeco.pytorch.BoolOptional;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
+import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -26,6 +31,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** The CUDA sources of generated kernels, without a GPU. */
 class EmulatedKernelsTest {
     private static final int SEEDS = 100;
+    private static final int MEAN = 1; // the reduction of a loss
 
     @TempDir
     Path folder;
@@ -86,6 +92,32 @@ class EmulatedKernelsTest {
             }
         }
         kernels.compare(folder, EmulatedKernelsTest::assertClose);
+    }
+
+    @Test
+    void kernelsComputeIndicesAndInfiniteNumbers() throws Exception {
+        var kernels = new EmulatedKernels();
+        try (var scope = MemoryScope.open();
+                var noGrad = NoGrad.open()) {
+            Tensor square = torch.randn(16, 16);
+            add(kernels, in -> new Tensor[] {in[0].add(new Scalar(-1e300)).exp()}, square);
+            add(kernels, in -> new Tensor[] {dropout(in[0]).sum(1)}, square);
+            add(kernels, in -> new Tensor[] {dropout(in[0].sum(1))}, square);
+            TensorFunction targets = in ->
+                    new Tensor[] {torch.nll_loss_backward(in[0], in[1], in[2], new TensorOptional(), MEAN, -100, in[3])
+                    };
+            Tensor labels = torch.arange(new Scalar(16));
+            add(kernels, targets, torch.tensor(1f), square, labels, torch.tensor(16f));
+        }
+        kernels.compare(folder, EmulatedKernelsTest::assertClose);
+    }
+
+    private static Tensor dropout(Tensor x) {
+        return torch.native_dropout(x, 0.5, new BoolOptional(true)).get0();
+    }
+
+    private static void add(EmulatedKernels kernels, TensorFunction function, Tensor... inputs) {
+        kernels.add(FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu()), inputs);
     }
 
     private static void assertClose(EmulatedKernels.Comparison result) {
