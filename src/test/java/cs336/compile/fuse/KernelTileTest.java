@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.RmsNorm;
@@ -72,6 +73,13 @@ class KernelTileTest extends ScopedTest {
                 .filter(FusedKernel.class::isInstance)
                 .map(FusedKernel.class::cast)
                 .toList();
+    }
+
+    @Test
+    void aBlockNeedsItsDynamicAndItsStaticSharedMemory() {
+        var kernel = new EmittedKernel("", 32, 1, 1, 100, 28, 1, List.of());
+        assertTrue(kernel.fits(128));
+        assertFalse(kernel.fits(127));
     }
 
     /** A number per row, like the reciprocal root, does not take the registers of a row. */
