@@ -55,6 +55,18 @@ class FusionTest extends ScopedTest {
         assertEquals(List.of(8L, 8 * 16L), stored, fused.toString());
     }
 
+    /** A thread computes both parts of a complex number, which rows of three reals would divide. */
+    @Test
+    void rowsDoNotDivideComplexNumbers() {
+        Tensor pairs = torch.view_as_complex(torch.randn(6, 2));
+        assertKernels(1, in -> new Tensor[] {real(in[0]).view(3, 4).sum(1)}, pairs);
+        assertKernels(2, in -> new Tensor[] {real(in[0]).view(4, 3).sum(1)}, pairs);
+    }
+
+    private static Tensor real(Tensor x) {
+        return torch.view_as_real(x.mul(x));
+    }
+
     private static Program assertKernels(int expected, TensorFunction function, Tensor... inputs) {
         try (var noGrad = NoGrad.open()) {
             Program fused = FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu());
