@@ -158,8 +158,7 @@ public final class AllReduceCommand extends LabCommand {
 
     /** Returns whether sizes of the plan are not stored yet. */
     private boolean measures(int n, CollectiveBackend backend, DeviceKind kind, AllReducePlan plan) throws IOException {
-        Device device = Device.parse(storage.device());
-        MeasurementStore store = MeasurementStore.of(plan.storage(), device, Device.cudaCount());
+        MeasurementStore store = MeasurementStore.of(plan.storage(), new Device(kind, 0), Device.cudaCount());
         int ranks = launch.joins() ? World.fromEnvironment().size() : n;
         return !store.lacking(AllReduceRank.cases(plan, backend, kind, launch.nodes(), ranks))
                 .isEmpty();
@@ -228,7 +227,7 @@ public final class AllReduceCommand extends LabCommand {
     }
 
     private static void requireMemory(String megabytes, long bytes, int ranks, DeviceKind kind) {
-        long total = MemoryStats.total(kind == DeviceKind.CUDA ? Device.cuda(0) : Device.cpu());
+        long total = MemoryStats.total(new Device(kind, 0));
         if (bytes > total / ranks) {
             throw new IllegalArgumentException(String.format(
                     Locale.ROOT,

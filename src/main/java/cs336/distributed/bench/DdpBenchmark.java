@@ -7,7 +7,6 @@ import cs336.distributed.launch.RankProgram;
 import cs336.distributed.training.Strategy;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
-import cs336.units.Progress;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -90,13 +89,12 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
             try (var scope = MemoryScope.open();
                     var model = new DdpTraining(any, group)) {
                 time(group, training, missing, model, store);
-                for (int i = 0; i < traces.missing().size(); i++) {
+                MeasurementStore.measureEach(group, "traces", traces.missing(), i -> {
                     Case c = traces.missing().get(i);
-                    MeasurementStore.reportStart(group, "traces", traces.missing(), i);
                     try (var wrapped = model.wrap(c)) {
                         traces.record(c, () -> model.synchronizedStep(wrapped));
                     }
-                }
+                });
             }
         }
         return new StoredResult(store.path().toString(), missing.size());
@@ -107,22 +105,17 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
             throws IOException {
         List<SampleCollector> collected =
                 cases.stream().map(c -> new SampleCollector()).toList();
-        Progress progress = Progress.start(plan.rounds());
-        for (int round = 1; round <= plan.rounds(); round++) {
-            for (int i = 0; i < cases.size(); i++) {
-                MeasurementStore.reportStart(group, MeasurementStore.round(round, plan.rounds()), cases, i);
-                SampleCollector samples = collected.get(i);
-                try (var wrapped = training.wrap(cases.get(i))) {
-                    for (double[] step : training.times(wrapped, plan)) {
-                        add(samples, group.max(step), wrapped.isCompiled());
-                    }
-                    samples.set(MESSAGES, List.of((double) wrapped.collectivesPerStep()));
-                    samples.set(GRADIENTS, List.of((double) training.gradientBytes()));
+        store.measureRounds(group, plan.rounds(), cases, (i, isLast) -> {
+            SampleCollector samples = collected.get(i);
+            try (var wrapped = training.wrap(cases.get(i))) {
+                for (double[] step : training.times(wrapped, plan)) {
+                    add(samples, group.max(step), wrapped.isCompiled());
                 }
-                store.putWithSteps(group, cases.get(i), samples, round == plan.rounds());
+                samples.set(MESSAGES, List.of((double) wrapped.collectivesPerStep()));
+                samples.set(GRADIENTS, List.of((double) training.gradientBytes()));
             }
-            store.reportRound(group, round, plan.rounds(), progress);
-        }
+            store.putWithSteps(group, cases.get(i), samples, isLast);
+        });
     }
 
     /** Adds a step's values: its phases, unless it is compiled, and its total. */

@@ -11,7 +11,6 @@ import cs336.profile.memory.MemoryRecord;
 import cs336.torch.MemoryScope;
 import cs336.torch.ProfilerRange;
 import cs336.torch.Torch;
-import cs336.units.Progress;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -82,26 +81,18 @@ public final class FsdpBenchmark implements RankProgram<TracedPlan, StoredResult
         StepTraces traces = StepTraces.open(group, plan);
         Torch.allowTf32(false);
         var collected = new ArrayList<SampleCollector>();
-        for (int i = 0; i < missing.size(); i++) {
-            MeasurementStore.reportStart(group, "memory", missing, i);
+        MeasurementStore.measureEach(group, "memory", missing, i -> {
             var samples = new SampleCollector();
             measureFirstSteps(group, RankCase.of(missing.get(i)), samples);
             collected.add(samples);
             store.put(group, missing.get(i), samples, false);
-        }
-        Progress progress = Progress.start(training.rounds());
-        for (int round = 1; round <= training.rounds() && !missing.isEmpty(); round++) {
-            for (int i = 0; i < missing.size(); i++) {
-                MeasurementStore.reportStart(group, MeasurementStore.round(round, training.rounds()), missing, i);
-                train(group, training, RankCase.of(missing.get(i)), collected.get(i));
-                store.put(group, missing.get(i), collected.get(i), round == training.rounds());
-            }
-            store.reportRound(group, round, training.rounds(), progress);
-        }
-        for (int i = 0; i < traces.missing().size(); i++) {
-            MeasurementStore.reportStart(group, "traces", traces.missing(), i);
-            trace(group, traces.missing().get(i), traces);
-        }
+        });
+        store.measureRounds(group, training.rounds(), missing, (i, isLast) -> {
+            train(group, training, RankCase.of(missing.get(i)), collected.get(i));
+            store.put(group, missing.get(i), collected.get(i), isLast);
+        });
+        List<Case> traced = traces.missing();
+        MeasurementStore.measureEach(group, "traces", traced, i -> trace(group, traced.get(i), traces));
         return new StoredResult(store.path().toString(), missing.size());
     }
 

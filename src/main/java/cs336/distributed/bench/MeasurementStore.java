@@ -42,18 +42,10 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
     }
 
     /**
-     * Returns whether the case must be measured.
-     *
-     * @throws IllegalArgumentException if the file's parameter columns differ from the case's parameters
-     */
-    public boolean lacks(Case c) throws IOException {
-        measurements.requireSameColumns(c);
-        return again || !measurements.holds(c);
-    }
-
-    /**
      * Returns the cases that must be measured according to rank 0's file. All ranks call it. Rank 0 prints how many
      * cases are stored already.
+     *
+     * @throws IllegalArgumentException if the file's parameter columns differ from the parameters of a case
      */
     public List<Case> lacking(ProcessGroup group, List<Case> cases) throws IOException {
         ArrayList<Case> lacking = group.rank() == 0 ? lacking(cases) : new ArrayList<>();
@@ -67,7 +59,8 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
     ArrayList<Case> lacking(List<Case> cases) throws IOException {
         var lacking = new ArrayList<Case>();
         for (Case c : cases) {
-            if (lacks(c)) {
+            measurements.requireSameColumns(c);
+            if (again || !measurements.holds(c)) {
                 lacking.add(c);
             }
         }
@@ -140,15 +133,41 @@ public record MeasurementStore(Measurements measurements, Provenance provenance,
         }
     }
 
-    /** Prints on rank 0 that a round is complete. */
-    void reportRound(ProcessGroup group, int round, int rounds, Progress progress) {
-        if (group.rank() == 0) {
-            System.out.printf("%s is stored in %s · %s%n", round(round, rounds), path(), progress.times(round));
+    /** A measurement of the case with this index. */
+    @FunctionalInterface
+    interface CaseMeasurement {
+        void measure(int index) throws IOException;
+    }
+
+    /** A measurement of the case with this index in one of several rounds, which may be the last one. */
+    @FunctionalInterface
+    interface RoundMeasurement {
+        void measure(int index, boolean isLast) throws IOException;
+    }
+
+    /** Measures each case, after {@link #reportStart}. All ranks call it. */
+    static void measureEach(ProcessGroup group, String part, List<Case> cases, CaseMeasurement measurement)
+            throws IOException {
+        for (int i = 0; i < cases.size(); i++) {
+            reportStart(group, part, cases, i);
+            measurement.measure(i);
         }
     }
 
-    /** Returns the name of a round in progress reports. */
-    static String round(int round, int rounds) {
-        return "round " + round + " of " + rounds;
+    /**
+     * Measures all cases in each round, so that they are interleaved. Rank 0 prints the start of each and the end of
+     * each round. All ranks call it.
+     */
+    void measureRounds(ProcessGroup group, int rounds, List<Case> cases, RoundMeasurement measurement)
+            throws IOException {
+        Progress progress = Progress.start(rounds);
+        for (int round = 1; round <= rounds && !cases.isEmpty(); round++) {
+            String name = "round " + round + " of " + rounds;
+            boolean isLast = round == rounds;
+            measureEach(group, name, cases, i -> measurement.measure(i, isLast));
+            if (group.rank() == 0) {
+                System.out.printf("%s is stored in %s · %s%n", name, path(), progress.times(round));
+            }
+        }
     }
 }

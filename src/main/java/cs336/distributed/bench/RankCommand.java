@@ -12,7 +12,6 @@ import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankOptions;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.Device;
-import cs336.torch.DeviceKind;
 import cs336.units.HostLoad;
 import java.io.IOException;
 import java.io.Serializable;
@@ -136,7 +135,7 @@ abstract class RankCommand extends LabCommand {
 
     /** Returns whether cases or traces of a plan are not stored yet. */
     private boolean measures(Launcher launcher, TrainingPlan plan, Serializable task) throws IOException {
-        Device device = launcher.deviceKind() == DeviceKind.CUDA ? Device.cuda(0) : Device.cpu();
+        var device = new Device(launcher.deviceKind(), 0);
         return isLacking(plan.storage(), device, plan.cases())
                 || task instanceof TracedPlan traced
                         && isLacking(StepTraces.file(traced), device, StepTraces.requested(traced));

@@ -9,7 +9,6 @@ import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.launch.RankProgram;
 import cs336.torch.MemoryScope;
 import cs336.torch.Torch;
-import cs336.units.Progress;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -75,21 +74,15 @@ public final class ShardBenchmark implements RankProgram<TrainingPlan, StoredRes
         }
         Torch.allowTf32(false);
         var collected = new ArrayList<SampleCollector>();
-        for (int i = 0; i < missing.size(); i++) {
-            MeasurementStore.reportStart(group, "memory", missing, i);
+        MeasurementStore.measureEach(group, "memory", missing, i -> {
             SampleCollector samples = memory(group, missing.get(i));
             collected.add(samples);
             store.put(group, missing.get(i), samples, false);
-        }
-        Progress progress = Progress.start(plan.rounds());
-        for (int round = 1; round <= plan.rounds(); round++) {
-            for (int i = 0; i < missing.size(); i++) {
-                MeasurementStore.reportStart(group, MeasurementStore.round(round, plan.rounds()), missing, i);
-                train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
-                store.put(group, missing.get(i), collected.get(i), round == plan.rounds());
-            }
-            store.reportRound(group, round, plan.rounds(), progress);
-        }
+        });
+        store.measureRounds(group, plan.rounds(), missing, (i, isLast) -> {
+            train(group, plan, RankCase.of(missing.get(i)), collected.get(i));
+            store.put(group, missing.get(i), collected.get(i), isLast);
+        });
         return new StoredResult(store.path().toString(), missing.size());
     }
 
