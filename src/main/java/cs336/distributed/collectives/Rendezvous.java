@@ -154,16 +154,10 @@ public final class Rendezvous implements AutoCloseable {
 
     /** Waits until the master address is known to the name server. */
     private static InetAddress awaitName(World world, Duration timeout) {
-        long end = System.nanoTime() + timeout.toNanos();
-        while (true) {
-            try {
-                return InetAddress.getByName(world.masterAddress());
-            } catch (UnknownHostException e) {
-                if (System.nanoTime() >= end) {
-                    throw new UncheckedIOException("unknown host", e);
-                }
-                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));
-            }
+        try {
+            return retry(timeout, left -> InetAddress.getByName(world.masterAddress()));
+        } catch (IOException e) {
+            throw new UncheckedIOException(reason(e), e);
         }
     }
 
@@ -188,22 +182,43 @@ public final class Rendezvous implements AutoCloseable {
 
     /** Waits until rank 0 listens, because c10d would log every failed attempt to connect. */
     private static void awaitListener(World world, Duration timeout) {
+        try {
+            retry(timeout, left -> {
+                try (var socket = new Socket()) {
+                    socket.connect(new InetSocketAddress(world.masterAddress(), world.masterPort()), left);
+                }
+                return null;
+            });
+        } catch (IOException e) {
+            throw new CollectiveFailure(unreachable(world, timeout, reason(e)), e);
+        }
+    }
+
+    /** An attempt to use the network, which has this many milliseconds left, at least 1. */
+    private interface NetworkAttempt<T> {
+        T run(int left) throws IOException;
+    }
+
+    /** Repeats an attempt until it succeeds or the time is over; then it throws the last failure. */
+    private static <T> T retry(Duration timeout, NetworkAttempt<T> attempt) throws IOException {
         long end = System.nanoTime() + timeout.toNanos();
         while (true) {
-            try (var socket = new Socket()) {
-                int left = (int) Math.min(Integer.MAX_VALUE, Math.max(1, (end - System.nanoTime()) / 1_000_000));
-                socket.connect(new InetSocketAddress(world.masterAddress(), world.masterPort()), left);
-                return;
+            try {
+                return attempt.run((int)
+                        Math.min(Integer.MAX_VALUE, Math.max(1, (end - System.nanoTime()) / 1_000_000)));
             } catch (IOException e) {
                 if (System.nanoTime() >= end) {
-                    String reason = e instanceof UnknownHostException
-                            ? "unknown host"
-                            : e instanceof SocketTimeoutException ? "connection timed out" : e.getMessage();
-                    throw new CollectiveFailure(unreachable(world, timeout, reason), e);
+                    throw e;
                 }
                 LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(RETRY_MS));
             }
         }
+    }
+
+    private static String reason(IOException e) {
+        return e instanceof UnknownHostException
+                ? "unknown host"
+                : e instanceof SocketTimeoutException ? "connection timed out" : e.getMessage();
     }
 
     private static String unreachable(World world, Duration timeout, String reason) {
