@@ -18,8 +18,7 @@ import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.DeviceKind;
-import cs336.torch.NoGrad;
-import cs336.torch.ScopedTest;
+import cs336.torch.NoGradTest;
 import cs336.torch.Tensors;
 import java.util.List;
 import java.util.Map;
@@ -30,28 +29,14 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.ScalarType;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Operators whose dtype, shape or numbers a lowering rule must treat separately. */
-class LoweredOperatorsTest extends ScopedTest {
+class LoweredOperatorsTest extends NoGradTest {
     private static final long ABOVE_FLOAT = (1L << 24) + 1; // the smallest integer that fp32 does not represent
     private static final int MEAN = 1; // PyTorch's code of the reduction of a loss
     private static final long FAR_ABOVE_DOUBLE = (1L << 60) + 1; // the next double is 127 larger
     private static final long ABOVE_INT = (1L << 40) + 1;
-
-    private NoGrad noGrad;
-
-    @BeforeEach
-    void open() {
-        noGrad = NoGrad.open();
-    }
-
-    @AfterEach
-    void close() {
-        noGrad.close();
-    }
 
     /**
      * Checks that the program after each pass computes exactly what the function does, and that its kernels compile.

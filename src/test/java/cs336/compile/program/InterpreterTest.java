@@ -6,29 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.MemoryScope;
-import cs336.torch.NoGrad;
-import cs336.torch.ScopedTest;
+import cs336.torch.NoGradTest;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Tensors that begin elsewhere in their storage, share one, or are read as numbers of another kind. */
-class InterpreterTest extends ScopedTest {
-    private NoGrad noGrad;
-
-    @BeforeEach
-    void open() {
-        noGrad = NoGrad.open();
-    }
-
-    @AfterEach
-    void close() {
-        noGrad.close();
-    }
-
+class InterpreterTest extends NoGradTest {
     private static void assertRuns(Program program, TensorFunction function, Tensor... inputs) {
         Tensor expected = function.apply(inputs)[0];
         Tensor got = new Interpreter(program).run(inputs)[0];
