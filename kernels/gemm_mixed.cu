@@ -1,37 +1,41 @@
 // Y = X · Wᵀ on Hopper's tensor cores (sm_90a, wgmma), where X has 16 bits per element and W has fp32 elements, which are rounded
 // to X's type after they are loaded. A separate cast of W would read and write 6 bytes per element. The rows of X and W are
 // contiguous, as in the forward pass of a linear layer. W may be up to three matrices of equal size, one below the other, in
-// separate memory.
+// separate memory. Or Y = gelu(X · Wᵀ), or SwiGLU, Y = silu(X · W0ᵀ) ∘ (X · W1ᵀ): half of a tile's columns belong to W0, the other
+// half to W1. Only Y is rounded.
 //
 // The kernel computes Yᵀ = W · Xᵀ, so that W is the operand that wgmma can read from registers, where it is rounded. A cluster
 // of two blocks computes tiles of 512 rows and 128 columns of Y, each block 256 rows. Each block loads half of the rows of W,
 // and TMA multicasts them to both.
 //
-// A stage is a depth of 64. Two warpgroups multiply, with 64 columns and 256 rows of Y each. They transpose their results in the
-// buffer of a tile's last stage, from which TMA stores them.
+// A stage is a depth of 64. Two warpgroups multiply, with 64 columns and 256 rows of the product each. They transpose their
+// results in the buffer of a tile's last stage, from which TMA stores them.
 //
 // Macros set at compile time:
 //   ELEMENT       bf16 or fp16
+//   EPILOGUE      NONE, GELU or SWIGLU
 //   STAGES        stages in shared memory
 //   THREADS       threads per block: 384
 //   SHARED_BYTES  dynamic shared memory per block
 
+#include "epilogue.cuh"
 #include "gemm.cuh"
 
-constexpr int ROWS = 256, COLUMNS = 128;              // of Y, of a block's tile
+constexpr int ROWS = 256, COLUMNS = 128;              // of a block's tile of the product
 constexpr int DEPTH = ROW_BYTES / sizeof(ELEMENT);    // of a stage
 constexpr int HALF_DEPTH = ROW_BYTES / sizeof(float); // a row of W in shared memory; each stage has two halves
 constexpr int HALF_BYTES = COLUMNS * ROW_BYTES, W_BYTES = 2 * HALF_BYTES, STAGE_BYTES = W_BYTES + ROWS * ROW_BYTES;
 constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // rows of W that each block loads
-constexpr int RESULT_BYTES = ROWS * ROW_BYTES;    // of a warpgroup
 constexpr int STEPS = DEPTH / 16;                 // instructions per stage
-constexpr int ALL_CONSUMERS = 1;                  // named barriers: this one, and the next two for a warpgroup each
+constexpr int SHARERS = EPILOGUE == SWIGLU ? CONSUMERS : 1; // warpgroups that write rows of 64 results together
+constexpr int RESULT_BYTES = ROWS * ROW_BYTES;              // of these warpgroups
+constexpr int ALL_CONSUMERS = 1; // named barriers: this one, and the next ones for the warpgroups that write together
 typedef Ring<STAGES, STAGE_BYTES> Stages;         // W, then X
 static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(CONSUMERS * RESULT_BYTES == STAGE_BYTES, "results fit the buffer of a stage");
 
-// The first row and column of Y of a block's tile.
+// The first row and column of a block's tile of the product.
 struct Position {
     int row, column;
 
@@ -46,34 +50,43 @@ __device__ __forceinline__ unsigned loadPair(unsigned address) {
     return Element<ELEMENT>::pair(low, high);
 }
 
-// Loads operand A of a stage: 16 rows of W per warp. TMA has stored row 4·v + u of each eight rows as row 2·u + v. So the
-// threads that access shared memory at the same time read different banks.
+// Loads operand A of a stage: twice 8 rows of W per warp; for SWIGLU, 8 of W0 and the same 8 of W1. TMA has stored row 4·v + u of
+// each eight rows as row 2·u + v. So the threads that access shared memory at the same time read different banks.
 __device__ __forceinline__ void loadWeights(unsigned (&a)[4 * STEPS], unsigned w, int warpOfConsumers, int lane) {
-    int row = warpOfConsumers * 16 + lane / 4 % 4 * 2 + lane / 16;
+    constexpr int SECOND = EPILOGUE == SWIGLU ? LOADED_COLUMNS : 8; // the distance of the second eight rows
+    int row = warpOfConsumers * (EPILOGUE == SWIGLU ? 8 : 16) + lane / 4 % 4 * 2 + lane / 16;
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         unsigned half = w + step / 2 * HALF_BYTES;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int byte = (step % 2 * 16 + i / 2 * 8 + lane % 4 * 2) * (int)sizeof(float);
-            a[4 * step + i] = loadPair(half + swizzled(row + i % 2 * 8, byte));
+            a[4 * step + i] = loadPair(half + swizzled(row + i % 2 * SECOND, byte));
         }
     }
 }
 
-// Writes a warpgroup's sums, 64 columns of Y, to shared memory as 256 rows of Y.
-__device__ __forceinline__ void writeResults(const float (&sums)[ROWS / 2], unsigned results, int warp, int lane) {
+// Writes the results of a warp's sums to shared memory as 256 rows of Y: 16 columns, or 8 for SWIGLU.
+__device__ __forceinline__ void writeResults(float (&sums)[ROWS / 2], unsigned results, int warp, int lane) {
+    if constexpr (EPILOGUE == GELU) replaceByGelu(sums);
+    constexpr int STEP = EPILOGUE == SWIGLU ? 16 : 8; // sums for four matrices of 8 × 8 results
 #pragma unroll
-    for (int i = 0; i < ROWS / 2; i += 8) { // 16 rows of Y
+    for (int i = 0; i < ROWS / 2; i += STEP) {
         unsigned words[4];
 #pragma unroll
-        for (int j = 0; j < 4; j++) words[j] = Element<ELEMENT>::pair(sums[i + 2 * j], sums[i + 2 * j + 1]);
-        int row = 2 * i + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+        for (int j = 0; j < 4; j++) {
+            const float *s = sums + i + j * STEP / 4;
+            words[j] = EPILOGUE == SWIGLU ? Element<ELEMENT>::pair(silu(s[0]) * s[2], silu(s[1]) * s[3])
+                                          : Element<ELEMENT>::pair(s[0], s[1]);
+        }
+        int row = 2 * i + (EPILOGUE == SWIGLU ? lane : lane / 16 * 8 + lane % 8);
+        int chunk = EPILOGUE == SWIGLU ? warp : warp * 2 + lane / 8 % 2;
         storeMatricesTransposed(results + swizzled(row, 16 * chunk), words);
     }
 }
 
-// rowsOfW is the number of rows of each matrix of W; if there is more than one, a multiple of COLUMNS.
+// columns is the number of rows of all matrices of W, rowsOfW that of each; if there is more than one, except for SWIGLU, a
+// multiple of COLUMNS. Y has rowsOfW columns for SWIGLU, else `columns`.
 extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w0, const __grid_constant__ TensorMap w1,
            const __grid_constant__ TensorMap w2, const __grid_constant__ TensorMap y, int rows, int columns, int rowsOfW,
@@ -91,9 +104,9 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
         if (threadIdx.x == 0) {
             for (int tile = firstTile; tile < tiles; tile += clusters) {
                 Position at(tile, tileRows, rank);
-                int matrix = at.column / rowsOfW;
+                int matrix = EPILOGUE == SWIGLU ? rank : at.column / rowsOfW;
                 const TensorMap &w = matrix == 0 ? w0 : matrix == 1 ? w1 : w2;
-                int rowGroup = (at.column - matrix * rowsOfW + rank * LOADED_COLUMNS) / 8; // of W
+                int rowOfW = EPILOGUE == SWIGLU ? at.column / 2 : at.column - matrix * rowsOfW + rank * LOADED_COLUMNS;
                 for (int i = 0; i < stages; i++) {
                     barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
                     unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
@@ -103,7 +116,7 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
 #pragma unroll
                     for (int half = 0; half < 2; half++) {
                         tmaMulticast(mine + half * HALF_BYTES, w, full, ALL_BLOCKS, i * DEPTH + half * HALF_DEPTH, 0, 0,
-                                     rowGroup);
+                                     rowOfW / 8);
                     }
                     next.advance();
                 }
@@ -111,7 +124,7 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
         }
     } else {
         registersUp<216>();
-        int thread = threadIdx.x - WARPGROUP, consumer = thread / WARPGROUP, warp = thread / 32, lane = thread % 32;
+        int thread = threadIdx.x - WARPGROUP, part = thread / WARPGROUP / SHARERS, warp = thread / 32, lane = thread % 32;
         for (int tile = firstTile; tile < tiles; tile += clusters) {
             float sums[ROWS / 2] = {};
             for (int i = 0; i < stages; i++) {
@@ -136,22 +149,22 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
                 }
             }
             namedSync(ALL_CONSUMERS, CONSUMERS * WARPGROUP); // all have read the last stage
-            unsigned results = ring.buffer(next.stage) + consumer * RESULT_BYTES;
-            writeResults(sums, results, warp % 4, lane);
+            unsigned results = ring.buffer(next.stage) + part * RESULT_BYTES;
+            writeResults(sums, results, warp % (4 * SHARERS), lane);
             asyncFence();
-            namedSync(ALL_CONSUMERS + 1 + consumer, WARPGROUP);
-            if (thread % WARPGROUP == 0) {
+            namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
+            if (thread % (SHARERS * WARPGROUP) == 0) {
                 Position at(tile, tileRows, rank);
-                int column = at.column + consumer * (COLUMNS / CONSUMERS);
-                if (at.row < rows && column < columns) tmaStore(y, results, column, at.row, 0, 0);
+                int column = at.column / SHARERS + part * (COLUMNS / CONSUMERS);
+                if (at.row < rows && column < columns / SHARERS) tmaStore(y, results, column, at.row, 0, 0);
                 bulkCommit();
                 bulkWaitRead<0>();
             }
-            namedSync(ALL_CONSUMERS + 1 + consumer, WARPGROUP);
+            namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
             ring.release(next.stage, lane); // the results, which were written to it, have been read since
             next.advance();
         }
-        if (thread % WARPGROUP == 0) bulkWait<0>();
+        if (thread % (SHARERS * WARPGROUP) == 0) bulkWait<0>();
     }
     clusterSync(); // until then the other block may arrive at this block's barriers and multicast to it
 }

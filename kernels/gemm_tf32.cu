@@ -1,7 +1,7 @@
 // C = A · Bᵀ in TF32 on Hopper's tensor cores (sm_90a, wgmma). The rows of A and B are contiguous, as in the forward pass of a
 // linear layer: A holds activations, B is the weight. TMA rounds their elements to TF32. B may be up to three matrices of equal
-// size, one below the other, in separate memory. Or C = silu(A · B0ᵀ) ∘ (A · B1ᵀ), as in SwiGLU: half of a tile's columns belong
-// to B0, the other half to B1.
+// size, one below the other, in separate memory. Or C = gelu(A · Bᵀ), or SwiGLU, C = silu(A · B0ᵀ) ∘ (A · B1ᵀ): half of a tile's
+// columns belong to B0, the other half to B1.
 //
 // A cluster of two blocks computes tiles of 256 × COLUMNS elements of C, each block 128 rows. The blocks have different rows of
 // A and the same rows of B. Each block loads half of the rows of B, and TMA multicasts them to both, because L2 cannot deliver
@@ -10,12 +10,13 @@
 // A stage is a depth of 32, 128 bytes of each row of A and B. Two warpgroups multiply, with 64 × COLUMNS elements of C each.
 //
 // Macros set at compile time:
-//   SWIGLU        1 for silu(A · B0ᵀ) ∘ (A · B1ᵀ), else 0
+//   EPILOGUE      NONE, GELU or SWIGLU
 //   COLUMNS       columns of a tile, a multiple of 16 for which wgmma.cuh has an instruction
 //   STAGES        stages in shared memory
 //   THREADS       threads per block: 384
 //   SHARED_BYTES  dynamic shared memory per block
 
+#include "epilogue.cuh"
 #include "gemm.cuh"
 
 constexpr int ROWS = 128; // of a block's tile
@@ -53,8 +54,6 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], const Stages &ring
     ring.release(previous, lane);
 }
 
-__device__ __forceinline__ float silu(float x) { return x / (1 + __expf(-x)); }
-
 // Stores the first N of a thread's sums; row and column are those of the first one.
 template <int N>
 __device__ __forceinline__ void store(const float (&sums)[SUMS], float *c, int row, int column, int rows, int columns) {
@@ -65,8 +64,8 @@ __device__ __forceinline__ void store(const float (&sums)[SUMS], float *c, int r
     }
 }
 
-// columns is the number of rows of all matrices of B, columnsOfB that of each; if there is more than one and SWIGLU is 0, a multiple
-// of COLUMNS. C has contiguous rows of an even number of columns: columnsOfB if SWIGLU is 1, else columns.
+// columns is the number of rows of all matrices of B, columnsOfB that of each; if there is more than one, except for SWIGLU, a
+// multiple of COLUMNS. C has contiguous rows of an even number of columns: columnsOfB for SWIGLU, else columns.
 extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b0, const __grid_constant__ TensorMap b1,
           const __grid_constant__ TensorMap b2, float *c, int rows, int columns, int columnsOfB, int depth) {
@@ -83,9 +82,9 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
         if (threadIdx.x == 0) {
             for (int tile = firstTile; tile < tiles; tile += clusters) {
                 Position at(tile, tileRows, tileColumns, rank);
-                int matrix = SWIGLU ? rank : at.column / columnsOfB;
+                int matrix = EPILOGUE == SWIGLU ? rank : at.column / columnsOfB;
                 const TensorMap &b = matrix == 0 ? b0 : matrix == 1 ? b1 : b2;
-                int rowOfB = SWIGLU ? at.column / 2 : at.column - matrix * columnsOfB + rank * LOADED_COLUMNS;
+                int rowOfB = EPILOGUE == SWIGLU ? at.column / 2 : at.column - matrix * columnsOfB + rank * LOADED_COLUMNS;
                 for (int i = 0; i < stages; i++) {
                     barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
                     unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
@@ -105,11 +104,12 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
             multiply(sums, ring, next, stages, thread / WARPGROUP, lane);
             Position at(tile, tileRows, tileColumns, rank);
             int row = at.row + thread / 32 * 16 + lane / 4, columnOfPair = lane % 4 * 2;
-            if constexpr (SWIGLU) {
+            if constexpr (EPILOGUE == SWIGLU) {
 #pragma unroll
                 for (int i = 0; i < SUMS / 2; i++) sums[i] = silu(sums[i]) * sums[i + SUMS / 2];
                 store<SUMS / 2>(sums, c, row, at.column / 2 + columnOfPair, rows, columnsOfB);
             } else {
+                if constexpr (EPILOGUE == GELU) replaceByGelu(sums);
                 store<SUMS>(sums, c, row, at.column + columnOfPair, rows, columns);
             }
         }

@@ -12,6 +12,7 @@ import cs336.kernels.attention.FlashRows.RowKernel;
 import cs336.kernels.attention.HopperBackwardTile;
 import cs336.kernels.attention.HopperForwardTile;
 import cs336.kernels.attention.MmaTileTable;
+import cs336.kernels.gemm.Epilogue;
 import cs336.kernels.gemm.Fp32Gemm;
 import cs336.kernels.gemm.MixedGemm;
 import cs336.kernels.gemm.OperandCopy;
@@ -274,20 +275,20 @@ class AllKernelsCompileTest {
                         OperandCopy.sharedBytes(isTransposed)));
             }
         }
-        for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
-            variants.add(KernelVariant.forHopper(
-                    MixedGemm.FILE,
-                    MixedGemm.KERNEL,
-                    MixedGemm.defines(type),
-                    MixedGemm.THREADS,
-                    MixedGemm.SHARED_BYTES));
-        }
-        for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
-            for (boolean isSwiGlu : new boolean[] {false, true}) {
+        for (Epilogue epilogue : Epilogue.values()) {
+            for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+                variants.add(KernelVariant.forHopper(
+                        MixedGemm.FILE,
+                        MixedGemm.KERNEL,
+                        new MixedGemm(epilogue).defines(type),
+                        MixedGemm.THREADS,
+                        MixedGemm.SHARED_BYTES));
+            }
+            for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
                 variants.add(KernelVariant.forHopper(
                         Tf32Gemm.FILE,
                         Tf32Gemm.KERNEL,
-                        new Tf32Gemm(isSwiGlu).defines(tileColumns),
+                        new Tf32Gemm(epilogue).defines(tileColumns),
                         Tf32Gemm.THREADS,
                         Tf32Gemm.sharedBytes(tileColumns)));
             }

@@ -9,6 +9,7 @@ import cs336.kernels.attention.FirstFlash;
 import cs336.kernels.attention.FlashVariant;
 import cs336.kernels.attention.HopperFlash;
 import cs336.kernels.attention.MmaFlash;
+import cs336.kernels.gemm.Epilogue;
 import cs336.kernels.gemm.Fp32Gemm;
 import cs336.kernels.gemm.LinearProblem;
 import cs336.kernels.gemm.MixedGemm;
@@ -217,19 +218,34 @@ public final class SmallLaunches {
                 Tensor transposed = random(DType.FLOAT32, size, 100).t();
                 new Fp32Gemm(Fp32Emulation.TF32_X3).compute(random(DType.FLOAT32, 131, 100), transposed);
             }
-            for (int columns : new int[] {132, 9_004}) { // 9,004: a cluster computes more than one tile
-                new Tf32Gemm(false).compute(random(DType.FLOAT32, 513, 100), random(DType.FLOAT32, columns, 100));
-            }
-            for (DType dtype : List.of(DType.BFLOAT16, DType.FLOAT16)) {
-                for (int columns : new int[] {136, 4_424}) {
-                    new MixedGemm().compute(random(dtype, 1_030, 104), random(DType.FLOAT32, columns, 104));
+            for (Epilogue epilogue : Epilogue.values()) {
+                int weights = epilogue == Epilogue.SWIGLU ? 2 : 1;
+                for (int columns : new int[] {132, 9_004}) { // 9,004: a cluster computes more than one tile
+                    new Tf32Gemm(epilogue)
+                            .compute(operands(
+                                    random(DType.FLOAT32, 513, 100), random(DType.FLOAT32, columns, 100), weights));
+                }
+                for (DType dtype : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+                    for (int columns : new int[] {136, 4_424}) {
+                        new MixedGemm(epilogue)
+                                .compute(operands(
+                                        random(dtype, 1_030, 104), random(DType.FLOAT32, columns, 104), weights));
+                    }
                 }
             }
-            Tensor[] weights = new Tensor[LinearProblem.MOST_WEIGHTS];
-            Arrays.setAll(weights, i -> random(DType.FLOAT32, 192, 300));
-            new Tf32Gemm(false).compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1], weights[2]);
-            new Tf32Gemm(true).compute(random(DType.FLOAT32, 130, 300), weights[0], weights[1]);
+            new Tf32Gemm(Epilogue.NONE)
+                    .compute(operands(
+                            random(DType.FLOAT32, 130, 300),
+                            random(DType.FLOAT32, 192, 300),
+                            LinearProblem.MOST_WEIGHTS));
         }
+    }
+
+    /** Returns X and several times the same weight. */
+    private static Tensor[] operands(Tensor x, Tensor weight, int weights) {
+        Tensor[] operands = new Tensor[1 + weights];
+        Arrays.setAll(operands, i -> i == 0 ? x : weight);
+        return operands;
     }
 
     private void loss() {

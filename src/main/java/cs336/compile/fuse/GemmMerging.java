@@ -7,6 +7,7 @@ import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
+import cs336.kernels.gemm.Epilogue;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.JavaOperator;
@@ -22,7 +23,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -45,7 +45,7 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>Parameters in fp32 have separate storages, so only the matrix multiplications that compute their gradients are
  * merged in this way. Before that, kernels of {@link LinearGemms} replace X · Wᵢᵀ with fp32 weights where that is
- * faster: all of {@link SwiGluOperations}, several weights together, or one. The weights may be cast, if nothing else
+ * faster: all of {@link EpilogueOperations}, several weights together, or one. The weights may be cast, if nothing else
  * reads the cast.
  */
 final class GemmMerging {
@@ -115,7 +115,7 @@ final class GemmMerging {
     }
 
     private Program run() {
-        program.operations().forEach(this::replaceSwiGlu);
+        program.operations().forEach(this::replaceEpilogue);
         List<List<Operation>> layers = withCommon(program, LEFT, RIGHT);
         layers.forEach(this::replaceByLinear);
         layers.forEach(gemms -> merge(gemms, LEFT));
@@ -175,22 +175,26 @@ final class GemmMerging {
 
     // ---- merging
 
-    /** Replaces SwiGLU that ends with this operation by one kernel where that is faster. */
-    private void replaceSwiGlu(Operation last) {
-        SwiGluOperations swiGlu = SwiGluOperations.endingWith(last, producers::get, this::timesRead);
-        if (swiGlu == null || !last.output().layout().isContiguous()) {
+    /**
+     * Replaces matrix multiplications with an epilogue that ends with this operation by one kernel where that is
+     * faster.
+     */
+    private void replaceEpilogue(Operation last) {
+        EpilogueOperations epilogue = EpilogueOperations.endingWith(last, producers::get, this::timesRead);
+        if (epilogue == null || !last.output().layout().isContiguous()) {
             return;
         }
-        View x = swiGlu.gate().view(LEFT);
-        List<View> weights = Stream.of(swiGlu.gate(), swiGlu.up())
-                .map(gemm -> gemm.view(RIGHT).transposed())
-                .toList();
-        Layout layout = swiGlu.gate().output().layout();
-        JavaOperator operator = linear.swiGlu(x, weights, layout);
+        List<Operation> gemms = epilogue.gemms();
+        View x = gemms.get(0).view(LEFT);
+        List<View> weights = gemms.stream().map(this::fp32Weight).toList();
+        List<ProgramValue> results = gemms.stream().map(Operation::output).toList();
+        JavaOperator operator =
+                weights.contains(null) ? null : linear.fastest(epilogue.function(), x, weights, results);
         if (operator != null) {
-            ProgramValue result = newValue(layout);
-            List<Operation> replaced = new ArrayList<>(List.of(last, swiGlu.gate(), swiGlu.up()));
-            replaced.addAll(swiGlu.silu());
+            ProgramValue result = newValue(results.get(0).layout());
+            List<Operation> replaced = new ArrayList<>(List.of(last));
+            replaced.addAll(gemms);
+            replaced.addAll(epilogue.inner());
             replace(replaced, LinearGemms.operation(operator, x, weights, result));
             place(List.of(last), result, ROWS);
         }
@@ -220,7 +224,7 @@ final class GemmMerging {
         if (gemms.size() > 1
                 && gemms.size() == layers.size()
                 && results.stream().allMatch(result -> isPlaceable(result, true))) {
-            JavaOperator operator = linear.fastest(x, weights, results);
+            JavaOperator operator = linear.fastest(Epilogue.NONE, x, weights, results);
             if (operator != null) {
                 long columns =
                         results.stream().mapToLong(result -> result.shape()[1]).sum();
@@ -232,7 +236,7 @@ final class GemmMerging {
         }
         for (int i = 0; i < gemms.size(); i++) {
             List<View> weight = weights.subList(i, i + 1);
-            JavaOperator operator = linear.fastest(x, weight, results.subList(i, i + 1));
+            JavaOperator operator = linear.fastest(Epilogue.NONE, x, weight, results.subList(i, i + 1));
             if (operator != null) {
                 replace(gemms.subList(i, i + 1), LinearGemms.operation(operator, x, weight, results.get(i)));
             }

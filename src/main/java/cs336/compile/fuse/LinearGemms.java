@@ -5,6 +5,7 @@ import cs336.compile.program.CallInJava;
 import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
+import cs336.kernels.gemm.Epilogue;
 import cs336.kernels.gemm.LinearProblem;
 import cs336.kernels.gemm.MixedGemm;
 import cs336.kernels.gemm.Tf32Gemm;
@@ -13,14 +14,12 @@ import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.Torch;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.stream.Stream;
 
 /**
  * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
  * weights. {@link MixedGemm} is for a 16-bit X. {@link Tf32Gemm} is for an fp32 X if TF32 is
- * {@linkplain Torch#allowsTf32 allowed}; it also computes {@link SwiGluOperations}. Both need a Hopper GPU.
+ * {@linkplain Torch#allowsTf32 allowed}. Both need a Hopper GPU, and can compute {@link EpilogueOperations}.
  *
  * @param multiprocessors number of multiprocessors of the GPU; 0 if cuBLAS computes all matrix multiplications
  * @param allowsTf32 whether operands may be rounded to TF32
@@ -40,11 +39,12 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
      * Returns the operator that multiplies with all weights in one call, or null if none supports the operands, or
      * cuBLAS, with a cast of the weights if X has 16 bits, is faster.
      *
+     * @param epilogue the function of the results that the operator computes
      * @param x the common left operand
      * @param weights the weights Wᵢ in fp32
      * @param results the results of the matrix multiplications
      */
-    JavaOperator fastest(View x, List<View> weights, List<ProgramValue> results) {
+    JavaOperator fastest(Epilogue epilogue, View x, List<View> weights, List<ProgramValue> results) {
         long[] shape = weights.get(0).shape();
         boolean areEqual = weights.stream().allMatch(w -> w.shape()[0] == shape[0]);
         if (multiprocessors == 0 || !areEqual || weights.size() > LinearProblem.MOST_WEIGHTS) {
@@ -54,36 +54,18 @@ record LinearGemms(int multiprocessors, boolean allowsTf32) {
         results.forEach(result -> outer.add(result.layout()));
         List<Layout> inner = weights.stream().map(View::layout).toList();
         var problem = new LinearProblem(x.shape()[0], shape[0], shape[1], weights.size());
-        var tf32 = new Tf32Gemm(false);
-        if (outer.stream().allMatch(LinearGemms::isForTf32)
+        var tf32 = new Tf32Gemm(epilogue);
+        if (allowsTf32
+                && outer.stream().allMatch(LinearGemms::isForTf32)
                 && inner.stream().allMatch(LinearGemms::isForTf32)
-                && isFaster(tf32, problem)) {
+                && tf32.isFaster(problem, multiprocessors)) {
             return tf32;
         }
+        var mixed = new MixedGemm(epilogue);
         boolean isMixed = outer.stream().allMatch(LinearGemms::isForMixed)
                 && inner.stream().allMatch(LinearGemms::isWeightForMixed)
-                && MixedGemm.isFaster(problem, multiprocessors);
-        return isMixed ? new MixedGemm() : null;
-    }
-
-    /**
-     * Returns the operator that computes {@link SwiGluOperations} in one call, or null if none supports the operands or
-     * separate operators are faster.
-     *
-     * @param weights W₁ and W₂
-     * @param result the result in two dimensions
-     */
-    JavaOperator swiGlu(View x, List<View> weights, Layout result) {
-        var kernel = new Tf32Gemm(true);
-        long[] shape = weights.get(0).shape();
-        boolean isSupported = Arrays.equals(shape, weights.get(1).shape())
-                && Stream.of(x.layout(), weights.get(0).layout(), weights.get(1).layout(), result)
-                        .allMatch(LinearGemms::isForTf32);
-        return isSupported && isFaster(kernel, new LinearProblem(x.shape()[0], shape[0], shape[1], 2)) ? kernel : null;
-    }
-
-    private boolean isFaster(Tf32Gemm kernel, LinearProblem problem) {
-        return multiprocessors > 0 && allowsTf32 && kernel.isFaster(problem, multiprocessors);
+                && mixed.isFaster(problem, multiprocessors);
+        return isMixed ? mixed : null;
     }
 
     private static boolean isForTf32(Layout matrix) {

@@ -21,10 +21,13 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The matrix multiplication X · [W₁; W₂; W₃]ᵀ of the forward pass of one to three linear layers with a common 16-bit
- * input and fp32 weights, by {@code kernels/gemm_mixed.cu}, on Hopper GPUs. The kernel rounds the weights to the dtype
- * of X when it has loaded them, so that no cast of them is stored. Results are bitwise reproducible.
+ * input and fp32 weights, by {@code kernels/gemm_mixed.cu}, on Hopper GPUs; or a function of the result, which is not
+ * rounded before. The kernel rounds the weights to the dtype of X when it has loaded them, so that no cast of them is
+ * stored. Results are bitwise reproducible.
+ *
+ * @param epilogue the function
  */
-public record MixedGemm() implements JavaOperator {
+public record MixedGemm(Epilogue epilogue) implements JavaOperator {
     public static final String FILE = "gemm_mixed.cu";
     public static final String KERNEL = "gemm_mixed";
     public static final int THREADS = 384;
@@ -53,23 +56,31 @@ public record MixedGemm() implements JavaOperator {
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<MixedGemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
-    private record MixedGemmKey(DType type, Device device) {}
+    private record MixedGemmKey(MixedGemm gemm, DType type, Device device) {}
 
-    /** Returns whether the kernel is predicted to be faster than a cast of the weights and cuBLAS. */
-    public static boolean isFaster(LinearProblem problem, int multiprocessors) {
-        if (problem.isEmpty() || problem.weights() > 1 && problem.columns() % TILE_COLUMNS != 0) {
+    /**
+     * Returns whether the kernel is predicted to be faster than a cast of the weights and cuBLAS, and a separate kernel
+     * for the epilogue.
+     */
+    public boolean isFaster(LinearProblem problem, int multiprocessors) {
+        boolean haveTiles =
+                epilogue == Epilogue.SWIGLU || problem.weights() == 1 || problem.columns() % TILE_COLUMNS == 0;
+        if (problem.isEmpty() || !haveTiles) {
             return false;
         }
         double cycles = problem.waves(TILE_ROWS, TILE_COLUMNS, multiprocessors)
                 * (IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
         double elements = (double) problem.allColumns() * problem.depth();
-        double separate = elements * (CAST_CYCLES + problem.rows() * MULTIPLY_CYCLES);
+        double separate = elements * (CAST_CYCLES + problem.rows() * MULTIPLY_CYCLES)
+                + epilogue.savedCycles(problem, DType.BFLOAT16);
         return cycles < LARGEST_RATIO * (LAUNCH_CYCLES + separate * H200_MULTIPROCESSORS / multiprocessors);
     }
 
     /** Returns the macros to compile the kernel with. */
-    public static Map<String, Object> defines(DType type) {
+    public Map<String, Object> defines(DType type) {
         return Map.of(
+                "EPILOGUE",
+                epilogue.name(),
                 "ELEMENT",
                 RowLayout.cudaName(type),
                 "STAGES",
@@ -106,15 +117,17 @@ public record MixedGemm() implements JavaOperator {
 
     @Override
     public String name() {
-        return KERNEL;
+        return epilogue.name(KERNEL);
     }
 
     /**
      * Multiplies; on the CPU, by a cast and PyTorch's matrix multiplication.
      *
      * @param inputs X [M, K], bf16 or fp16, and up to {@value LinearProblem#MOST_WEIGHTS} Wᵢ [N, K], fp32; the kernel
-     *     {@link #supports} X and {@linkplain #supportsWeight each Wᵢ}. For several Wᵢ, N is a multiple of 128
-     * @return the results side by side, [M, N · weights], contiguous, of X's dtype
+     *     {@link #supports} X and {@linkplain #supportsWeight each Wᵢ}. GELU has one Wᵢ, SwiGLU two; otherwise, for
+     *     several Wᵢ, N is a multiple of 128
+     * @return the results side by side, [M, N · weights], or the value of the epilogue, [M, N], contiguous, of X's
+     *     dtype
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {
@@ -123,21 +136,21 @@ public record MixedGemm() implements JavaOperator {
             Tensor[] weights = Arrays.copyOfRange(inputs, 1, inputs.length);
             Tensor product = x.is_cuda()
                     ? onGpu(x, weights)
-                    : x.mm(torch.cat(new TensorVector(weights), 0)
+                    : epilogue.of(x.mm(torch.cat(new TensorVector(weights), 0)
                             .to(x.scalar_type())
-                            .t());
+                            .t()));
             return new Tensor[] {scope.escape(product)};
         }
     }
 
-    private static Tensor onGpu(Tensor x, Tensor[] weights) {
+    private Tensor onGpu(Tensor x, Tensor[] weights) {
         Gpu gpu = Gpu.of(x);
         DType type = DType.of(x);
         LinearProblem problem = LinearProblem.of(x, weights);
         int columns = Math.toIntExact(problem.allColumns());
-        Tensor product = gpu.empty(type, problem.rows(), columns);
+        Tensor product = gpu.empty(type, problem.rows(), epilogue.columns(problem));
         TensorMap[] maps = Arrays.stream(weights).map(MixedGemm::mapOfWeight).toArray(TensorMap[]::new);
-        KERNELS.computeIfAbsent(new MixedGemmKey(type, gpu.device()), MixedGemm::load)
+        KERNELS.computeIfAbsent(new MixedGemmKey(this, type, gpu.device()), MixedGemm::load)
                 .launch(
                         problem.grid(TILE_ROWS, TILE_COLUMNS, gpu.multiprocessors()),
                         new BlockDim(THREADS),
@@ -155,7 +168,7 @@ public record MixedGemm() implements JavaOperator {
     }
 
     private static Kernel load(MixedGemmKey key) {
-        return KernelModule.load(SOURCE, defines(key.type), key.device).kernel(KERNEL);
+        return KernelModule.load(SOURCE, key.gemm.defines(key.type), key.device).kernel(KERNEL);
     }
 
     private static TensorMap mapOfWeight(Tensor w) {

@@ -23,13 +23,12 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * The TF32 matrix multiplication X · [W₁; W₂; W₃]ᵀ of the forward pass of one to three linear layers with a common
- * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs; or SwiGLU, silu(X · W₁ᵀ) ∘ (X · W₂ᵀ), where W₂ is the model's
- * w3, without storing the two factors. Operands are rounded to TF32 (11 significant bits), as cuBLAS rounds them.
- * Results are bitwise reproducible.
+ * input, by {@code kernels/gemm_tf32.cu}, on Hopper GPUs; or a function of the result. Operands are rounded to TF32 (11
+ * significant bits), as cuBLAS rounds them. Results are bitwise reproducible.
  *
- * @param isSwiGlu whether the kernel computes SwiGLU
+ * @param epilogue the function
  */
-public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
+public record Tf32Gemm(Epilogue epilogue) implements JavaOperator {
     public static final String FILE = "gemm_tf32.cu";
     public static final String KERNEL = "gemm_tf32";
     public static final int THREADS = 384;
@@ -53,9 +52,6 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
 
     private static final int LEAST_DEPTH = 1600;
 
-    /** Cycles per element of SwiGLU's result to store and read two fp32 numbers, 16 bytes at 4.1 TB/s. */
-    private static final double SAVED_CYCLES = 6.8e-3;
-
     private static final KernelSource SOURCE = KernelSource.named(FILE);
     private static final Map<Tf32GemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
 
@@ -64,8 +60,8 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     /**
      * Returns whether the kernel is faster than cuBLAS, by measurements on an H200 with 512 and 2,048 rows. With
      * several weights it must also be predicted to be as fast as separate calls of this kernel, if those are faster
-     * than cuBLAS. For SwiGLU it may be up to 10 % slower than cuBLAS, because it saves more by not storing the
-     * factors.
+     * than cuBLAS. With an epilogue it may be up to 10 % slower than cuBLAS, because it saves more by not storing the
+     * results.
      */
     public boolean isFaster(LinearProblem problem, int multiprocessors) {
         if (problem.isEmpty()) {
@@ -82,26 +78,26 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
         long clusters = multiprocessors / LinearProblem.CLUSTER;
         double computed = (double) waves * clusters * TILE_ROWS * tileColumns;
         return problem.rows() * problem.allColumns() >= LEAST_FILLED * computed
-                && (isSwiGlu || waves == 1 || problem.rows() <= FEW_ROWS || problem.depth() >= LEAST_DEPTH);
+                && (epilogue != Epilogue.NONE
+                        || waves == 1
+                        || problem.rows() <= FEW_ROWS
+                        || problem.depth() >= LEAST_DEPTH);
     }
 
     private boolean isFasterThanSeparateCalls(LinearProblem problem, int tileColumns, int multiprocessors) {
         var one = new LinearProblem(problem.rows(), problem.columns(), problem.depth(), 1);
         int tileOfOne = fastestTile(one, multiprocessors).orElseThrow();
-        return !new Tf32Gemm(false).isFasterThanCublas(one, tileOfOne, multiprocessors)
+        return !new Tf32Gemm(Epilogue.NONE).isFasterThanCublas(one, tileOfOne, multiprocessors)
                 || cycles(problem, tileColumns, multiprocessors)
-                        <= problem.weights() * cycles(one, tileOfOne, multiprocessors) + savedCycles(problem);
-    }
-
-    /** Returns the cycles to store and read the results of both matrix multiplications, which SwiGLU's kernel saves. */
-    private double savedCycles(LinearProblem problem) {
-        return isSwiGlu ? SAVED_CYCLES * problem.rows() * problem.columns() : 0;
+                        <= problem.weights() * cycles(one, tileOfOne, multiprocessors)
+                                + epilogue.savedCycles(problem, DType.FLOAT32);
     }
 
     /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */
     private Optional<Integer> fastestTile(LinearProblem problem, int multiprocessors) {
         return TILE_COLUMNS.stream()
-                .filter(tileColumns -> isSwiGlu || problem.weights() == 1 || problem.columns() % tileColumns == 0)
+                .filter(tileColumns ->
+                        epilogue == Epilogue.SWIGLU || problem.weights() == 1 || problem.columns() % tileColumns == 0)
                 .min(Comparator.comparing(tileColumns -> cycles(problem, tileColumns, multiprocessors)));
     }
 
@@ -119,8 +115,8 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
     /** Returns the macros to compile the kernel with. */
     public Map<String, Object> defines(int tileColumns) {
         return Map.of(
-                "SWIGLU",
-                isSwiGlu ? 1 : 0,
+                "EPILOGUE",
+                epilogue.name(),
                 "COLUMNS",
                 tileColumns,
                 "STAGES",
@@ -153,16 +149,16 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
 
     @Override
     public String name() {
-        return isSwiGlu ? KERNEL + "_swiglu" : KERNEL;
+        return epilogue.name(KERNEL);
     }
 
     /**
      * Multiplies; on the CPU, by PyTorch's matrix multiplication in fp32.
      *
      * @param inputs X [M, K] and up to {@value LinearProblem#MOST_WEIGHTS} Wᵢ [N, K], fp32; the kernel
-     *     {@link #supports} all of them and a result [M, N]. For SwiGLU there are two Wᵢ; otherwise, for several Wᵢ, N
+     *     {@link #supports} all of them and a result [M, N]. GELU has one Wᵢ, SwiGLU two; otherwise, for several Wᵢ, N
      *     is a multiple of one of {@link #TILE_COLUMNS}
-     * @return the results side by side, [M, N · weights], or that of SwiGLU [M, N], contiguous
+     * @return the results side by side, [M, N · weights], or the value of the epilogue, [M, N], contiguous
      */
     @Override
     public Tensor[] compute(Tensor... inputs) {
@@ -175,10 +171,9 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
                 int tileColumns = fastestTile(LinearProblem.of(x, weights), multiprocessors)
                         .orElseThrow();
                 product = onGpu(tileColumns, x, weights);
-            } else if (isSwiGlu) {
-                product = torch.silu(x.mm(weights[0].t())).mul(x.mm(weights[1].t()));
             } else {
-                product = x.mm(torch.cat(new TensorVector(weights), 0).t());
+                product =
+                        epilogue.of(x.mm(torch.cat(new TensorVector(weights), 0).t()));
             }
             return new Tensor[] {scope.escape(product)};
         }
@@ -189,7 +184,7 @@ public record Tf32Gemm(boolean isSwiGlu) implements JavaOperator {
         Gpu gpu = Gpu.of(x);
         LinearProblem problem = LinearProblem.of(x, weights);
         int columns = Math.toIntExact(problem.allColumns());
-        Tensor product = gpu.empty(problem.rows(), isSwiGlu ? problem.columns() : columns);
+        Tensor product = gpu.empty(problem.rows(), epilogue.columns(problem));
         TensorMap[] maps = Arrays.stream(weights)
                 .map(weight -> map(weight, tileColumns / LinearProblem.CLUSTER))
                 .toArray(TensorMap[]::new);

@@ -1,6 +1,7 @@
 package cs336.compile.fuse;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -8,12 +9,15 @@ import cs336.compile.program.Interpreter;
 import cs336.compile.program.Program;
 import cs336.compile.trace.Recorder;
 import cs336.compile.trace.TensorFunction;
+import cs336.kernels.gemm.Epilogue;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import java.util.Arrays;
+import java.util.List;
 import java.util.function.Function;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -120,7 +124,9 @@ class LinearGemmsTest extends ScopedTest {
 
     private static void assertNoKernel(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
         Program program = compiled(linear, function, inputs);
-        assertEquals(0, count(program, "gemm_tf32") + count(program, "gemm_mixed"), program.toString());
+        boolean hasKernel = program.operations().stream()
+                .anyMatch(operation -> operation.operator().toString().startsWith("gemm_"));
+        assertFalse(hasKernel, program.toString());
     }
 
     @Test
@@ -196,28 +202,46 @@ class LinearGemmsTest extends ScopedTest {
 
     private static final int FEATURES = 384;
 
-    /** Compiles a function of X · W₁ᵀ, X · W₂ᵀ and X, which has three dimensions, and counts kernels for SwiGLU. */
-    private static long swiGluKernels(LinearGemms linear, long features, Function<Tensor[], Tensor[]> function) {
+    /**
+     * Compiles a function of X · W₁ᵀ, X · W₂ᵀ and X, which has three dimensions, with casts to the dtype, and counts
+     * the kernels for an epilogue.
+     */
+    private static long kernels(
+            LinearGemms linear, DType type, Epilogue epilogue, long features, Function<Tensor[], Tensor[]> function) {
         Program program = compiled(
                 linear,
                 in -> {
-                    Tensor x = in[0].view(-1, in[0].size(-1));
-                    return function.apply(new Tensor[] {x.mm(in[1].t()), x.mm(in[2].t()), x});
+                    Tensor x = in[0].to(type.scalarType()).view(-1, in[0].size(-1));
+                    Tensor gate = x.mm(in[1].to(type.scalarType()).t());
+                    return function.apply(
+                            new Tensor[] {gate, x.mm(in[2].to(type.scalarType()).t()), x});
                 },
                 torch.randn(2, 256, 640),
                 torch.randn(features, 640),
                 torch.randn(features, 640));
-        long kernels = count(program, "gemm_tf32_swiglu");
-        assertTrue(kernels == 0 || count(program, "gemm_tf32") == 0, program.toString());
-        return kernels;
+        return count(program, epilogue.name(kernel(type)));
+    }
+
+    private static long kernels(Epilogue epilogue, Function<Tensor[], Tensor[]> function) {
+        long tf32 = kernels(ONE_CLUSTER, DType.FLOAT32, epilogue, FEATURES, function);
+        assertEquals(tf32, kernels(ONE_CLUSTER, DType.BFLOAT16, epilogue, FEATURES, function));
+        return tf32;
     }
 
     private static long swiGluKernels(Function<Tensor[], Tensor[]> function) {
-        return swiGluKernels(ONE_CLUSTER, FEATURES, function);
+        return kernels(Epilogue.SWIGLU, function);
+    }
+
+    private static long geluKernels(Function<Tensor[], Tensor[]> function) {
+        return kernels(Epilogue.GELU, function);
     }
 
     private static Tensor[] swiGlu(Tensor... in) {
         return new Tensor[] {torch.silu(in[0]).mul(in[1])};
+    }
+
+    private static Tensor[] gelu(Tensor... in) {
+        return new Tensor[] {torch.gelu(in[0])};
     }
 
     @Test
@@ -226,6 +250,13 @@ class LinearGemmsTest extends ScopedTest {
         assertEquals(1, swiGluKernels(in -> new Tensor[] {in[1].mul(torch.silu(in[0]))}));
         assertEquals(1, swiGluKernels(in ->
                 new Tensor[] {swiGlu(in[0].view(2, 256, -1), in[1].view(2, 256, -1))[0].neg()}));
+    }
+
+    @Test
+    void geluIsOneKernelInAllShapes() {
+        assertEquals(1, geluKernels(LinearGemmsTest::gelu));
+        assertEquals(2, geluKernels(in -> new Tensor[] {torch.gelu(in[0]), torch.gelu(in[1])}));
+        assertEquals(1, geluKernels(in -> new Tensor[] {gelu(in[0].view(2, 256, -1))[0].neg()}));
     }
 
     @Test
@@ -240,6 +271,8 @@ class LinearGemmsTest extends ScopedTest {
                     return new Tensor[] {silu.mul(in[1]), silu};
                 }),
                 "returned silu");
+        assertEquals(0, geluKernels(in -> new Tensor[] {torch.gelu(in[0]), in[0].neg()}), "argument of GELU");
+        assertEquals(0, geluKernels(in -> new Tensor[] {torch.gelu(in[0]), in[0]}), "returned argument of GELU");
     }
 
     @Test
@@ -255,11 +288,62 @@ class LinearGemmsTest extends ScopedTest {
                 0, swiGluKernels(in -> swiGlu(in[0], in[2].neg().mm(in[2].t()).mm(in[1]))), "another input");
     }
 
+    private static Tensor[] withErf(Tensor x, double factor, double shift, double half) {
+        Tensor erf = x.mul(new Scalar(factor)).erf();
+        return new Tensor[] {x.mul(erf.add(new Scalar(shift)).mul(new Scalar(half)))};
+    }
+
     @Test
-    void swiGluThatTheKernelDoesNotSupportIsLeftToOthers() {
-        assertEquals(0, swiGluKernels(ONE_CLUSTER, 382, LinearGemmsTest::swiGlu), "rows of the result");
+    void functionsThatResembleGeluAreNotGelu() {
+        double root = Math.sqrt(0.5);
         assertEquals(
-                0, swiGluKernels(new LinearGemms(2, false), FEATURES, LinearGemmsTest::swiGlu), "TF32 not allowed");
+                1, kernels(ONE_CLUSTER, DType.FLOAT32, Epilogue.GELU, FEATURES, in -> withErf(in[0], root, 1, 0.5)));
+        assertEquals(0, geluKernels(in -> withErf(in[0], 0.7, 1, 0.5)), "factor");
+        assertEquals(0, geluKernels(in -> withErf(in[0], root, 1.5, 0.5)), "shift");
+        assertEquals(0, geluKernels(in -> withErf(in[0], root, 1, 0.25)), "half");
+        assertEquals(0, geluKernels(in -> new Tensor[] {torch.gelu(in[0].neg())}), "no matrix multiplication");
+        assertEquals(
+                0,
+                geluKernels(in -> new Tensor[] {
+                    in[1].mul(in[0].mul(new Scalar(root))
+                            .erf()
+                            .add(new Scalar(1.0))
+                            .mul(new Scalar(0.5)))
+                }),
+                "two matrix multiplications");
+    }
+
+    @Test
+    void aResultOfAnotherDtypeIsComputedSeparately() {
+        Function<Tensor[], Tensor[]> wideSwiGlu =
+                in -> swiGlu(in[0].to(torch.ScalarType.Double), in[1].to(torch.ScalarType.Double));
+        assertEquals(0, swiGluKernels(wideSwiGlu));
+        assertEquals(0, geluKernels(in -> gelu(in[0].to(torch.ScalarType.Double))));
+        long wideGelu = kernels(
+                ONE_CLUSTER, DType.BFLOAT16, Epilogue.GELU, FEATURES, in -> gelu(in[0].to(torch.ScalarType.Float)));
+        assertEquals(0, wideGelu);
+    }
+
+    @Test
+    void whatTheKernelsDoNotSupportIsLeftToOthers() {
+        for (Epilogue epilogue : List.of(Epilogue.GELU, Epilogue.SWIGLU)) {
+            Function<Tensor[], Tensor[]> function =
+                    epilogue == Epilogue.GELU ? LinearGemmsTest::gelu : LinearGemmsTest::swiGlu;
+            for (DType type : List.of(DType.FLOAT32, DType.BFLOAT16)) {
+                assertEquals(0, kernels(ONE_CLUSTER, type, epilogue, 382, function), "rows of the result");
+            }
+            var withoutTf32 = new LinearGemms(2, false);
+            assertEquals(0, kernels(withoutTf32, DType.FLOAT32, epilogue, FEATURES, function), "TF32 not allowed");
+        }
+    }
+
+    @Test
+    void weightsThatAreStoredWith16BitsAreLeftToCublas() {
+        assertNoKernel(
+                ONE_CLUSTER,
+                in -> gelu(cast(in[0]).mm(cast(in[1].neg()).t())),
+                torch.randn(512, 640),
+                torch.randn(FEATURES, 640));
     }
 
     @Test

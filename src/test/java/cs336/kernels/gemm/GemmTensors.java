@@ -4,6 +4,7 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 
 /** Operands and references of the tests of matrix multiplications on the first GPU. */
@@ -45,6 +46,17 @@ final class GemmTensors {
     static void fillWithNaN(DType type, long rows, long columns) {
         torch.full(new long[] {rows, columns}, new Scalar(Double.NaN), GPU.options(type))
                 .close();
+    }
+
+    /** Returns weights with which the argument of GELU or SiLU has a standard deviation of 4 for random inputs. */
+    static Tensor[] weights(Epilogue epilogue, long columns, long depth) {
+        Tensor first = random(columns, depth).mul(new Scalar(4 / Math.sqrt(depth)));
+        return epilogue == Epilogue.SWIGLU ? new Tensor[] {first, random(columns, depth)} : new Tensor[] {first};
+    }
+
+    /** Returns the function of these results, which are side by side in the argument of the epilogue. */
+    static Tensor applied(Epilogue epilogue, Tensor... products) {
+        return epilogue.of(torch.cat(new TensorVector(products), 1));
     }
 
     /** Returns the norm of the error over the norm of the exact result. */

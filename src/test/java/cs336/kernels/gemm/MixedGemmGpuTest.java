@@ -22,6 +22,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Compares with fp64: the operands, rounded to 16 bits, and the result have the only errors. */
 @Tag("gpu")
@@ -42,23 +44,32 @@ class MixedGemmGpuTest extends ScopedTest {
     private static Tensor multiply(Tensor x, Tensor... weights) {
         long columns = weights[0].size(0) * weights.length;
         fillWithNaN(DType.of(x), x.size(0), columns);
-        return new MixedGemm()
-                .compute(Stream.concat(Stream.of(x), Arrays.stream(weights)).toArray(Tensor[]::new))[0];
+        return new MixedGemm(Epilogue.NONE).compute(inputs(x, weights))[0];
+    }
+
+    private static Tensor[] inputs(Tensor x, Tensor[] weights) {
+        return Stream.concat(Stream.of(x), Arrays.stream(weights)).toArray(Tensor[]::new);
     }
 
     private static void requireExact(Tensor x, Tensor... weights) {
         Tensor product = multiply(x, weights);
         for (int i = 0; i < weights.length; i++) {
             long columns = weights[i].size(0);
-            Tensor exact = wide(x).mm(wide(weights[i].to(x.scalar_type())).t());
-            Tensor found = wide(product.narrow(1, i * columns, columns));
-            // The best result of this dtype has the rounding error of the exact one.
-            double best = error(wide(exact.to(x.scalar_type())), exact);
-            double error = error(found, exact);
-            String text = "weight " + i + " of " + weights.length + ", " + x.size(0) + " × " + x.size(1) + " × "
-                    + columns + ": error " + error + ", at best " + best;
-            assertTrue(error < Math.hypot(best, SUM_ERROR) * 1.001, text);
+            Tensor found = product.narrow(1, i * columns, columns);
+            requireExact(found, exact(x, weights[i]), "weight " + i + " of " + weights.length + ", depth " + x.size(1));
         }
+    }
+
+    private static Tensor exact(Tensor x, Tensor weight) {
+        return wide(x).mm(wide(weight.to(x.scalar_type())).t());
+    }
+
+    private static void requireExact(Tensor found, Tensor exact, String problem) {
+        // The best result of this dtype has the rounding error of the exact one.
+        double best = error(wide(exact.to(found.scalar_type())), exact);
+        double error = error(wide(found), exact);
+        String text = problem + ", " + found.size(0) + " × " + found.size(1) + ": error " + error + ", at best " + best;
+        assertTrue(error < Math.hypot(best, SUM_ERROR) * 1.001, text);
     }
 
     @Test
@@ -74,6 +85,28 @@ class MixedGemmGpuTest extends ScopedTest {
                 Tensor[] all = new Tensor[weights];
                 Arrays.setAll(all, n -> random(DType.FLOAT32, columns, depth));
                 requireExact(random(type, rows, depth), all);
+            }
+        }
+    }
+
+    @ParameterizedTest
+    @EnumSource(
+            value = Epilogue.class,
+            names = {"GELU", "SWIGLU"})
+    void functionsOfProductsOfRandomSizesEqualThoseInDoublePrecision(Epilogue epilogue) {
+        var draw = new Random();
+        for (int i = 0; i < RUNS; i++) {
+            try (var scope = MemoryScope.open()) {
+                DType type = i % 2 == 0 ? DType.BFLOAT16 : DType.FLOAT16;
+                long rows = 1 + draw.nextInt(2500);
+                long columns = 8L * (1 + draw.nextInt(1300));
+                long depth = 8L * (1 + draw.nextInt(400));
+                Tensor x = random(type, rows, depth);
+                Tensor[] weights = GemmTensors.weights(epilogue, columns, depth);
+                fillWithNaN(type, rows, columns);
+                Tensor found = new MixedGemm(epilogue).compute(inputs(x, weights))[0];
+                Tensor[] products = Arrays.stream(weights).map(w -> exact(x, w)).toArray(Tensor[]::new);
+                requireExact(found, GemmTensors.applied(epilogue, products), epilogue + ", depth " + depth);
             }
         }
     }

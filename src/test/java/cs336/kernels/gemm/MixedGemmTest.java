@@ -49,7 +49,9 @@ class MixedGemmTest extends ScopedTest {
     })
     void isUsedWhereItWasFasterThanACastAndCublas(long rows, long columns, long depth, int weights, boolean isFaster) {
         assertEquals(
-                isFaster, MixedGemm.isFaster(new LinearProblem(rows, columns, depth, weights), H200_MULTIPROCESSORS));
+                isFaster,
+                new MixedGemm(Epilogue.NONE)
+                        .isFaster(new LinearProblem(rows, columns, depth, weights), H200_MULTIPROCESSORS));
     }
 
     @Test
@@ -73,7 +75,7 @@ class MixedGemmTest extends ScopedTest {
         Tensor x = torch.randn(new long[] {6, 8}, Device.cpu().options(DType.BFLOAT16));
         Tensor first = torch.randn(16, 8);
         Tensor second = torch.randn(16, 8);
-        Tensor product = new MixedGemm().compute(x, first, second)[0];
+        Tensor product = new MixedGemm(Epilogue.NONE).compute(x, first, second)[0];
         assertEquals(DType.BFLOAT16, DType.of(product));
         assertTrue(expected(x, first).equal(product.narrow(1, 0, 16)));
         assertTrue(expected(x, second).equal(product.narrow(1, 16, 16)));

@@ -24,6 +24,8 @@ import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Compares with fp64, with operands that were rounded to TF32 before and with the original ones. */
 @Tag("gpu")
@@ -41,7 +43,7 @@ class Tf32GemmGpuTest extends ScopedTest {
     private static Tensor multiply(int tileColumns, Tensor x, Tensor... weights) {
         long columns = weights[0].size(0) * weights.length;
         fillWithNaN(DType.FLOAT32, x.size(0), columns);
-        return new Tf32Gemm(false).onGpu(tileColumns, x, weights);
+        return new Tf32Gemm(Epilogue.NONE).onGpu(tileColumns, x, weights);
     }
 
     private static void requireExact(int tileColumns, Tensor x, Tensor... weights) {
@@ -91,7 +93,7 @@ class Tf32GemmGpuTest extends ScopedTest {
             try (var scope = MemoryScope.open()) {
                 Tensor x = random(512, columns);
                 Tensor[] weights = {random(columns, columns), random(columns, columns), random(columns, columns)};
-                Tensor product = new Tf32Gemm(false).compute(x, weights[0], weights[1], weights[2])[0];
+                Tensor product = new Tf32Gemm(Epilogue.NONE).compute(x, weights[0], weights[1], weights[2])[0];
                 for (int i = 0; i < weights.length; i++) {
                     Tensor part = wide(product.narrow(1, i * columns, columns));
                     assertTrue(error(part, wide(x).mm(wide(weights[i]).t())) < ROUNDING_ERROR, "weight " + i);
@@ -100,8 +102,11 @@ class Tf32GemmGpuTest extends ScopedTest {
         }
     }
 
-    @Test
-    void theProductOfSwiGluIsThatOfRoundedOperands() {
+    @ParameterizedTest
+    @EnumSource(
+            value = Epilogue.class,
+            names = {"GELU", "SWIGLU"})
+    void functionsOfProductsAreThoseOfRoundedOperands(Epilogue epilogue) {
         var draw = new Random();
         for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
             for (int i = 0; i < RUNS / 10; i++) {
@@ -110,13 +115,15 @@ class Tf32GemmGpuTest extends ScopedTest {
                     long columns = 4L * (1 + draw.nextInt(1500));
                     long depth = 4L * (1 + draw.nextInt(300));
                     Tensor x = random(rows, depth);
-                    Tensor gate = random(columns, depth).mul(new Scalar(4 / Math.sqrt(depth)));
-                    Tensor up = random(columns, depth);
+                    Tensor[] weights = GemmTensors.weights(epilogue, columns, depth);
                     fillWithNaN(DType.FLOAT32, rows, columns);
-                    Tensor product = new Tf32Gemm(true).onGpu(tileColumns, x, gate, up);
-                    Tensor exact = torch.silu(rounded(x).mm(rounded(gate).t()))
-                            .mul(rounded(x).mm(rounded(up).t()));
-                    double error = error(wide(product), exact);
+                    Tensor found = new Tf32Gemm(epilogue).onGpu(tileColumns, x, weights);
+                    Tensor exact = GemmTensors.applied(
+                            epilogue,
+                            Arrays.stream(weights)
+                                    .map(w -> rounded(x).mm(rounded(w).t()))
+                                    .toArray(Tensor[]::new));
+                    double error = error(wide(found), exact);
                     assertTrue(
                             error < SUM_ERROR,
                             rows + " × " + columns + " × " + depth + " with tiles of " + tileColumns + ": " + error);
@@ -126,14 +133,29 @@ class Tf32GemmGpuTest extends ScopedTest {
     }
 
     @Test
+    void geluIsExactTo1e7() {
+        Tensor x = random(512, 256);
+        x.mul_(new Scalar(3.0)); // from about -13 to 13
+        Tensor identity = torch.eye(256, GPU.options(DType.FLOAT32));
+        Tensor sums = multiply(128, x, identity); // x in TF32, exactly
+        Tensor gelu = new Tf32Gemm(Epilogue.GELU).onGpu(128, x, identity);
+        Tensor error = wide(gelu).sub(torch.gelu(wide(sums))).abs();
+        Tensor limit = wide(sums).abs().clamp_min(new Scalar(1.0)).mul(new Scalar(1.5e-7));
+        assertEquals(
+                0,
+                error.gt(limit).sum().item_long(),
+                () -> "largest error " + error.max().item_double());
+    }
+
+    @Test
     void gapsBetweenRowsAndUnalignedAddressesAreAllowed() {
         requireExact(96, random(200, 512).narrow(1, 64, 256), random(300, 512).narrow(1, 4, 256));
         Tensor unaligned = GemmTensors.unaligned(256, 256);
-        Tensor product = new Tf32Gemm(false).compute(unaligned, unaligned)[0];
+        Tensor product = new Tf32Gemm(Epilogue.NONE).compute(unaligned, unaligned)[0];
         Tensor exact = wide(unaligned).mm(wide(unaligned).t());
         assertTrue(error(wide(product), exact) < ROUNDING_ERROR);
         Tensor ofRounded = rounded(unaligned).mm(rounded(unaligned).t());
-        Tensor swiGlu = new Tf32Gemm(true).compute(unaligned, unaligned, unaligned)[0];
+        Tensor swiGlu = new Tf32Gemm(Epilogue.SWIGLU).compute(unaligned, unaligned, unaligned)[0];
         assertTrue(error(wide(swiGlu), torch.silu(ofRounded).mul(ofRounded)) < SUM_ERROR, "SwiGLU");
     }
 
@@ -156,7 +178,7 @@ class Tf32GemmGpuTest extends ScopedTest {
         Tensor c = torch.empty_like(x);
         Runnable work = () -> {
             try (var scope = MemoryScope.open()) {
-                c.copy_(new Tf32Gemm(false).compute(new Tf32Gemm(false).compute(x, w)[0], w)[0]);
+                c.copy_(new Tf32Gemm(Epilogue.NONE).compute(new Tf32Gemm(Epilogue.NONE).compute(x, w)[0], w)[0]);
             }
         };
         try (var graph = CudaGraph.on(GPU)) {
@@ -166,8 +188,8 @@ class Tf32GemmGpuTest extends ScopedTest {
                 x.normal_();
                 graph.replay();
                 try (var scope = MemoryScope.open()) {
-                    Tensor once = new Tf32Gemm(false).compute(x, w)[0];
-                    assertTrue(c.equal(new Tf32Gemm(false).compute(once, w)[0]), "replay " + i);
+                    Tensor once = new Tf32Gemm(Epilogue.NONE).compute(x, w)[0];
+                    assertTrue(c.equal(new Tf32Gemm(Epilogue.NONE).compute(once, w)[0]), "replay " + i);
                 }
             }
         }
@@ -178,10 +200,14 @@ class Tf32GemmGpuTest extends ScopedTest {
         Tensor x = random(256, 256);
         x.select(0, 3).narrow(0, 7, 1).fill_(new Scalar(Double.POSITIVE_INFINITY));
         x.select(0, 5).narrow(0, 9, 1).fill_(new Scalar(Double.NaN));
-        Tensor finite = torch.isfinite(multiply(128, x, random(256, 256)));
+        Tensor w = random(256, 256);
+        Tensor finite = torch.isfinite(multiply(128, x, w));
+        Tensor finiteGelu =
+                torch.isfinite(new Tf32Gemm(Epilogue.GELU).onGpu(128, x, w).narrow(0, 5, 1));
         for (long row = 0; row < x.size(0); row++) {
             assertEquals(
                     row == 3 || row == 5 ? 0 : 256, finite.select(0, row).sum().item_long(), "row " + row);
         }
+        assertEquals(0, finiteGelu.sum().item_long(), "GELU of NaN");
     }
 }

@@ -45,7 +45,7 @@ class Tf32GemmTest extends ScopedTest {
     void isUsedWhereItWasFasterThanCublas(long rows, long columns, long depth, boolean isFaster) {
         assertEquals(
                 isFaster,
-                new Tf32Gemm(false).isFaster(new LinearProblem(rows, columns, depth, 1), H200_MULTIPROCESSORS));
+                new Tf32Gemm(Epilogue.NONE).isFaster(new LinearProblem(rows, columns, depth, 1), H200_MULTIPROCESSORS));
     }
 
     @ParameterizedTest
@@ -60,7 +60,7 @@ class Tf32GemmTest extends ScopedTest {
     void severalWeightsAreMultipliedTogetherWhereThatWasFaster(
             long rows, long columns, long depth, int weights, boolean isFaster) {
         var problem = new LinearProblem(rows, columns, depth, weights);
-        assertEquals(isFaster, new Tf32Gemm(false).isFaster(problem, H200_MULTIPROCESSORS));
+        assertEquals(isFaster, new Tf32Gemm(Epilogue.NONE).isFaster(problem, H200_MULTIPROCESSORS));
     }
 
     @ParameterizedTest
@@ -73,7 +73,7 @@ class Tf32GemmTest extends ScopedTest {
     })
     void swiGluIsComputedTogetherWhereThatIsPredictedToBeFaster(long rows, long columns, long depth, boolean isFaster) {
         var problem = new LinearProblem(rows, columns, depth, 2);
-        assertEquals(isFaster, new Tf32Gemm(true).isFaster(problem, H200_MULTIPROCESSORS));
+        assertEquals(isFaster, new Tf32Gemm(Epilogue.SWIGLU).isFaster(problem, H200_MULTIPROCESSORS));
     }
 
     @Test
@@ -95,7 +95,7 @@ class Tf32GemmTest extends ScopedTest {
         Tensor x = torch.randn(6, 8);
         Tensor first = torch.randn(12, 8);
         Tensor second = torch.randn(12, 8);
-        Tensor product = new Tf32Gemm(false).compute(x, first, second)[0];
+        Tensor product = new Tf32Gemm(Epilogue.NONE).compute(x, first, second)[0];
         assertTrue(torch.allclose(x.mm(first.t()), product.narrow(1, 0, 12), 1e-5, 1e-5, false));
         assertTrue(torch.allclose(x.mm(second.t()), product.narrow(1, 12, 12), 1e-5, 1e-5, false));
     }
