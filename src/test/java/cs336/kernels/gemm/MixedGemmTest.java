@@ -54,6 +54,20 @@ class MixedGemmTest extends ScopedTest {
                         .isFaster(new LinearProblem(rows, columns, depth, weights), H200_MULTIPROCESSORS));
     }
 
+    @ParameterizedTest
+    @CsvSource({
+        "GELU, 2048, 5120, 1280, 1, true", // with the saved traffic
+        "GELU, 2048, 6400, 1600, 1, false", // 200 tiles for 66 clusters: two more than three each
+        "SWIGLU, 2048, 6400, 1600, 2, true",
+        "SWIGLU, 2048, 6424, 1600, 2, true", // half of a tile's columns belong to each weight, also in the last tile
+        "SWIGLU, 1, 10240, 2560, 2, false"
+    })
+    void functionsOfResultsAreComputedWhereThatIsPredictedToBeFaster(
+            Epilogue epilogue, long rows, long columns, long depth, int weights, boolean isFaster) {
+        var problem = new LinearProblem(rows, columns, depth, weights);
+        assertEquals(isFaster, new MixedGemm(epilogue).isFaster(problem, H200_MULTIPROCESSORS));
+    }
+
     @Test
     void rowsMustBeContiguousAndAligned() {
         assertTrue(supports(DType.BFLOAT16, 7, 16, 24, 1, 8), "with gaps between rows");

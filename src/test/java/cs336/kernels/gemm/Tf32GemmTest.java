@@ -65,15 +65,19 @@ class Tf32GemmTest extends ScopedTest {
 
     @ParameterizedTest
     @CsvSource({
-        "512, 10240, 2560, true",
-        "2048, 10240, 2560, true",
-        "2048, 5120, 1280, true", // with the saved traffic
-        "512, 6400, 1600, true", // two waves of tiles, one for each weight, and the saved traffic
-        "128, 10240, 2560, false" // half of the tiles would be empty
+        "SWIGLU, 512, 10240, 2560, 2, true",
+        "SWIGLU, 2048, 10240, 2560, 2, true",
+        "SWIGLU, 2048, 5120, 1280, 2, true", // with the saved traffic
+        "SWIGLU, 512, 6400, 1600, 2, true", // two waves of tiles, one for each weight, and the saved traffic
+        "SWIGLU, 128, 10240, 2560, 2, false", // half of the tiles would be empty
+        "GELU, 2048, 10240, 2560, 1, true",
+        "GELU, 2048, 3072, 768, 1, true", // with the saved traffic
+        "GELU, 128, 10240, 2560, 1, false"
     })
-    void swiGluIsComputedTogetherWhereThatIsPredictedToBeFaster(long rows, long columns, long depth, boolean isFaster) {
-        var problem = new LinearProblem(rows, columns, depth, 2);
-        assertEquals(isFaster, new Tf32Gemm(Epilogue.SWIGLU).isFaster(problem, H200_MULTIPROCESSORS));
+    void functionsOfResultsAreComputedWhereThatIsPredictedToBeFaster(
+            Epilogue epilogue, long rows, long columns, long depth, int weights, boolean isFaster) {
+        var problem = new LinearProblem(rows, columns, depth, weights);
+        assertEquals(isFaster, new Tf32Gemm(epilogue).isFaster(problem, H200_MULTIPROCESSORS));
     }
 
     @Test
