@@ -36,6 +36,10 @@ public final class FusionPasses {
         return Fp32Gemms.of(Simplification.withoutDeadOperations(Fusion.of(prepared, device)), device);
     }
 
+    private static Program withFewerGemms(Program prepared, Device device) {
+        return GemmMerging.of(LinearGemms.of(prepared, device));
+    }
+
     /** Returns the program with generated kernels in place of its pointwise operations and reductions. */
     public static Program fuse(Program recorded, Device device) {
         return fuse(recorded, device, MasterWeights.NONE);
@@ -46,7 +50,7 @@ public final class FusionPasses {
      * lower precision than those of the recorded program.
      */
     public static Program fuse(Program recorded, Device device, MasterWeights weights) {
-        Program fused = fusePrepared(GemmMerging.of(prepare(recorded, device, weights), device), device);
+        Program fused = fusePrepared(withFewerGemms(prepare(recorded, device, weights), device), device);
         if (device.isCuda()) {
             writeSources(fused);
         }
@@ -87,7 +91,7 @@ public final class FusionPasses {
         stages.put("lowered", lowered);
         Program simplified = Simplification.of(lowered);
         stages.put("simplified", simplified);
-        Program merged = GemmMerging.of(simplified, device);
+        Program merged = withFewerGemms(simplified, device);
         stages.put("merged", merged);
         stages.put("fused", fusePrepared(merged, device));
         return stages;

@@ -7,8 +7,9 @@
  *   <li>{@code AttentionFusion} replaces plain attention.
  *   <li>{@code Lowering} rewrites operators as pointwise operations and reductions.
  *   <li>{@code Simplification} removes unnecessary operations.
- *   <li>{@code GemmMerging} runs matrix multiplications with a common operand as one. It also replaces those of linear
- *       layers for which this project has a faster kernel.
+ *   <li>{@code LinearGemms} replaces matrix multiplications of linear layers for which this project has a faster
+ *       kernel.
+ *   <li>{@code GemmMerging} runs others with a common operand as one.
  *   <li>{@code Fusion} forms groups of operations.
  *   <li>{@code KernelEmitter} writes the CUDA source of a group.
  *   <li>{@code Fp32Gemms} moves other fp32 matrix multiplications to tensor cores.

@@ -60,6 +60,11 @@ public record Program(
         return outside;
     }
 
+    /** Returns whether no operation overwrites a value. */
+    public boolean isPure() {
+        return operations.stream().allMatch(operation -> operation.overwrites().isEmpty());
+    }
+
     /** Returns the values that the program returns. */
     public Set<ProgramValue> returned() {
         return outputs.stream()

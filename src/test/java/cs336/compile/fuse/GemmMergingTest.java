@@ -52,7 +52,7 @@ class GemmMergingTest extends ScopedTest {
 
     /** Checks a merged and fused program against the function, with new inputs. */
     private static Program assertMerged(int gemms, TensorFunction function, Tensor... inputs) {
-        Program fused = FusionPasses.fusePrepared(GemmMerging.of(prepared(function, inputs), CPU), CPU);
+        Program fused = FusionPasses.fusePrepared(GemmMerging.of(prepared(function, inputs)), CPU);
         assertEquals(gemms, count(fused, "mm"), fused.toString());
         for (Tensor input : inputs) {
             input.normal_();
@@ -216,7 +216,7 @@ class GemmMergingTest extends ScopedTest {
         });
         Tensor[] inputs = squares(7);
         assertMerged(3, sums, inputs);
-        assertEquals(2, count(GemmMerging.of(prepared(sums, inputs), CPU), "cat"), "operands of the merged sum");
+        assertEquals(2, count(GemmMerging.of(prepared(sums, inputs)), "cat"), "operands of the merged sum");
     }
 
     @Test
@@ -274,7 +274,7 @@ class GemmMergingTest extends ScopedTest {
         };
         Tensor x = torch.randn(8, 4).to(DType.BFLOAT16.scalarType());
         Program prepared = FusionPasses.prepare(Recorder.record(layers, x), CPU, stored);
-        Program merged = GemmMerging.of(prepared, CPU);
+        Program merged = GemmMerging.of(prepared);
         assertEquals(gemms, count(merged, "mm"), merged.toString());
         Tensor[] got = new Interpreter(merged).run(x);
         for (int i = 0; i < got.length; i++) {

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** Compiles for a GPU with one cluster, and runs the programs on the CPU. */
 class LinearGemmsTest extends ScopedTest {
     private static final Device CPU = Device.cpu();
-    private static final LinearGemms ONE_CLUSTER = new LinearGemms(2, true);
+    private static final LinearKernels ONE_CLUSTER = new LinearKernels(2, true);
 
     private static long count(Program program, String operator) {
         return program.operations().stream()
@@ -44,10 +44,10 @@ class LinearGemmsTest extends ScopedTest {
     }
 
     /** Returns the compiled function, after a comparison of its outputs for new inputs. */
-    private static Program compiled(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+    private static Program compiled(LinearKernels kernels, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
         TensorFunction scoped = in -> inScope(function, in);
         Program prepared = FusionPasses.prepare(Recorder.record(scoped, inputs), CPU);
-        Program program = FusionPasses.fusePrepared(GemmMerging.of(prepared, linear), CPU);
+        Program program = FusionPasses.fusePrepared(GemmMerging.of(LinearGemms.of(prepared, kernels)), CPU);
         for (Tensor input : inputs) {
             input.normal_();
         }
@@ -122,8 +122,8 @@ class LinearGemmsTest extends ScopedTest {
         return x.to(DType.BFLOAT16.scalarType());
     }
 
-    private static void assertNoKernel(LinearGemms linear, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
-        Program program = compiled(linear, function, inputs);
+    private static void assertNoKernel(LinearKernels kernels, Function<Tensor[], Tensor[]> function, Tensor... inputs) {
+        Program program = compiled(kernels, function, inputs);
         boolean hasKernel = program.operations().stream()
                 .anyMatch(operation -> operation.operator().toString().startsWith("gemm_"));
         assertFalse(hasKernel, program.toString());
@@ -182,21 +182,21 @@ class LinearGemmsTest extends ScopedTest {
         assertNoKernel(
                 ONE_CLUSTER, in -> new Tensor[] {in[0].mm(in[1]), in[0].t().mm(in[1])}, square, torch.randn(512, 512));
         assertNoKernel(
-                new LinearGemms(2, false), in -> new Tensor[] {in[0].mm(in[1].t())}, square, torch.randn(512, 512));
+                new LinearKernels(2, false), in -> new Tensor[] {in[0].mm(in[1].t())}, square, torch.randn(512, 512));
     }
 
     @Test
     void programsForTheCpuStayAsTheyAre() {
         Program program = FusionPasses.prepare(
                 Recorder.record(in -> new Tensor[] {in[0].mm(in[0].t())}, torch.randn(512, 512)), CPU);
-        assertSame(program, GemmMerging.of(program, LinearGemms.on(CPU)));
+        assertSame(program, LinearGemms.of(program, CPU));
     }
 
     @Test
     void noRowsAreLeftToCublas() {
         Program recorded =
                 Recorder.record(in -> new Tensor[] {in[0].mm(in[1].t())}, torch.randn(0, 640), torch.randn(384, 640));
-        Program program = GemmMerging.of(FusionPasses.prepare(recorded, CPU), ONE_CLUSTER);
+        Program program = LinearGemms.of(FusionPasses.prepare(recorded, CPU), ONE_CLUSTER);
         assertEquals(0, count(program, "gemm_tf32"), program.toString());
     }
 
@@ -207,9 +207,13 @@ class LinearGemmsTest extends ScopedTest {
      * the kernels for an epilogue.
      */
     private static long kernels(
-            LinearGemms linear, DType type, Epilogue epilogue, long features, Function<Tensor[], Tensor[]> function) {
+            LinearKernels kernels,
+            DType type,
+            Epilogue epilogue,
+            long features,
+            Function<Tensor[], Tensor[]> function) {
         Program program = compiled(
-                linear,
+                kernels,
                 in -> {
                     Tensor x = in[0].to(type.scalarType()).view(-1, in[0].size(-1));
                     Tensor gate = x.mm(in[1].to(type.scalarType()).t());
@@ -332,7 +336,7 @@ class LinearGemmsTest extends ScopedTest {
             for (DType type : List.of(DType.FLOAT32, DType.BFLOAT16)) {
                 assertEquals(0, kernels(ONE_CLUSTER, type, epilogue, 382, function), "rows of the result");
             }
-            var withoutTf32 = new LinearGemms(2, false);
+            var withoutTf32 = new LinearKernels(2, false);
             assertEquals(0, kernels(withoutTf32, DType.FLOAT32, epilogue, FEATURES, function), "TF32 not allowed");
         }
     }
@@ -359,6 +363,6 @@ class LinearGemmsTest extends ScopedTest {
                 Recorder.record(
                         function, torch.randn(512, 640), torch.randn(FEATURES, 640), torch.randn(FEATURES, 640)),
                 CPU);
-        assertSame(prepared, GemmMerging.of(prepared, ONE_CLUSTER));
+        assertSame(prepared, LinearGemms.of(prepared, ONE_CLUSTER));
     }
 }
