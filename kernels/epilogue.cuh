@@ -20,7 +20,7 @@ __device__ __forceinline__ float maximumOrNaN(float x, float y) {
 
 // x · Φ(x), with the standard normal distribution Φ, as max(x, 0) − |x| · Φ(−|x|). The logarithm of Φ(−a) to base 2 is
 // approximated by a polynomial for 0 ≤ a ≤ 6, so that the absolute error of the function is at most 1e-7. This takes one
-// instruction of the multi-function unit per element. The limit of a gives −6e-9 below −6.
+// instruction of the multi-function unit per element. Below −6, also for −∞, the result is −6e-9.
 __device__ __forceinline__ float gelu(float x) {
     constexpr float COEFFICIENTS[] = {3.309278e-05f, -7.692194e-04f, 8.080715e-03f, -5.3412102e-02f,
                                       -0.45877096f,  -1.1512017f,    -0.9999931f};
