@@ -14,6 +14,7 @@ import java.text.DecimalFormat;
 import java.text.DecimalFormatSymbols;
 import java.util.List;
 import java.util.Locale;
+import java.util.stream.Stream;
 import org.knowm.xchart.style.AxesChartStyler;
 import org.knowm.xchart.style.Styler.LegendPosition;
 import org.knowm.xchart.style.markers.Marker;
@@ -48,6 +49,10 @@ public final class ChartStyle {
             new Color(0x56B4E9),
             new Color(0x000000));
 
+    /** The palette, and a grey for timelines with eight kinds of bars. */
+    private static final List<Color> COLORS =
+            Stream.concat(PALETTE.stream(), Stream.of(new Color(0x999999))).toList();
+
     /** Colour of text and axes. */
     public static final Color INK = new Color(0x222222);
 
@@ -76,9 +81,9 @@ public final class ChartStyle {
 
     private ChartStyle() {}
 
-    /** Returns the colour of a series; colours repeat after the last one. */
+    /** Returns the colour of a series; colours repeat after the eighth one. */
     public static Color color(int series) {
-        return PALETTE.get(Math.floorMod(series, PALETTE.size()));
+        return COLORS.get(Math.floorMod(series, COLORS.size()));
     }
 
     /** Returns the marker of a series; markers repeat after the last one. */

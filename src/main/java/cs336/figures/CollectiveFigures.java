@@ -138,8 +138,8 @@ public final class CollectiveFigures {
                 .origin(numbers.origin())
                 .figure(
                         "allreduce-emulated-nodes",
-                        "Time of NCCL's all-reduce over the size of the message among GPUs that know they are on one node and"
-                                + " among GPUs of one node that were told they are on two");
+                        "Time of NCCL's all-reduce over the size of the message among the GPUs of one node over NVLink, and"
+                                + " among the same GPUs over TCP sockets, as on two nodes");
     }
 
     /** Returns the ring model fitted to NCCL's back-to-back all-reduces on this number of GPUs. */

@@ -166,16 +166,20 @@ public final class DataParallelFigures {
      * @throws IOException if there is no trace of rank 0, or one cannot be read
      */
     public static Figure timeline(Path folder, String mode, int ranks) throws IOException {
+        return timeline(folder, mode, mode, ranks);
+    }
+
+    private static Figure timeline(Path folder, String label, String inWords, int ranks) throws IOException {
         Map<String, Trace> traces = new LinkedHashMap<>();
         for (int rank = 0; rank < ranks; rank++) {
-            traces.put("rank " + rank, Trace.read(folder.resolve(mode + "-rank" + rank + ".json.gz")));
+            traces.put("rank " + rank, Trace.read(folder.resolve(label + "-rank" + rank + ".json.gz")));
         }
         return Timeline.ofRanks(traces)
                 .lastStep()
                 .levels(1)
                 .figure(
-                        "data-parallel-" + mode,
-                        "Computation and communication during one training step on each rank, " + mode);
+                        "data-parallel-" + label,
+                        "Computation and communication during one training step on each rank: " + inWords);
     }
 
     /**
@@ -190,8 +194,12 @@ public final class DataParallelFigures {
             throws IOException {
         String label =
                 mode + (bucketMb == 0 ? "" : "-" + bucketMb + "mb") + (context == 128 ? "" : "-" + context + "-tokens");
+        String strategy = mode + (bucketMb == 0 ? "" : ", buckets of " + bucketMb + " MB");
         return timeline(
-                measurements, label, "size=xl, mode=%s, bucket_mb=%d, context=%d".formatted(mode, bucketMb, context));
+                measurements,
+                label,
+                "xl, " + strategy + ", " + context + " tokens",
+                "size=xl, mode=%s, bucket_mb=%d, context=%d".formatted(mode, bucketMb, context));
     }
 
     /**
@@ -205,14 +213,16 @@ public final class DataParallelFigures {
         return timeline(
                 measurements,
                 "large-" + mode + "-512-tokens",
+                "large, " + mode + ", 512 tokens",
                 "size=large, year=2025, mode=%s, context=512, round=2".formatted(mode));
     }
 
     /** Plots traces of two ranks with the origin of the overlap that was measured in them. */
-    private static Figure timeline(MeasurementQuery measurements, String label, String overlap) throws IOException {
+    private static Figure timeline(MeasurementQuery measurements, String label, String inWords, String overlap)
+            throws IOException {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         numbers.select("ddp_benchmarking_overlap[processes=2, metric=communication, " + overlap + "]");
-        return timeline(measurements.folder().resolve("ddp"), label, 2).withOrigin(numbers.origin());
+        return timeline(measurements.folder().resolve("ddp"), label, inWords, 2).withOrigin(numbers.origin());
     }
 
     private static double median(MeasurementQuery numbers, String selection) {

@@ -168,7 +168,7 @@ public final class IsoFlopsFigures {
                         name,
                         "Compute-optimal " + size.title
                                 + " over the compute budget to 1e24 FLOP by three methods, each with the minima"
-                                + " it found, its law and the law's 95 % interval, next to " + label,
+                                + " it found, its law and the law's 95 % interval, next to the " + label,
                         width,
                         380,
                         panels)

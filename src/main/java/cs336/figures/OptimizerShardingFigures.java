@@ -85,7 +85,6 @@ public final class OptimizerShardingFigures {
                 .panels("extreme")
                 .rename("min", "shortest of the steps")
                 .rename("max", "longest of the steps")
-                .rename("parameters", "params")
                 .rename("total", "step")
                 .size(980, 380)
                 .origin(numbers.origin())

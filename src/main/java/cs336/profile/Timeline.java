@@ -18,8 +18,9 @@ import java.util.stream.Stream;
 
 /**
  * A timeline figure of one or several traces. At the top are the named ranges of each CPU thread, below them the CUDA
- * streams, each with a row for computation and, if it communicates, a row for communication. Where Gloo communicates,
- * the CPU threads have these two rows as well. A gap is time in which nothing ran.
+ * streams, each with a row for computation (or copies, if it has no other work) and, if it communicates, a row for
+ * communication. Where Gloo communicates, the CPU threads have these two rows as well. A gap is time in which nothing
+ * ran.
  *
  * <pre>{@code
  * Timeline.of(trace).lastStep().figure("timeline", "A training step");
@@ -339,7 +340,9 @@ public final class Timeline {
                 String label = (severalDevices ? "GPU " + stream.device() + ", " : "") + "stream " + stream.stream();
                 Map<Boolean, List<DeviceEvent>> byCommunication = events.stream()
                         .collect(Collectors.partitioningBy(event -> event.kernelKind() == KernelKind.COMMUNICATION));
-                add(label + ": compute", bars(byCommunication.get(false)));
+                List<DeviceEvent> others = byCommunication.get(false);
+                boolean copies = others.stream().allMatch(event -> event.kernelKind() == KernelKind.COPY);
+                add(label + (copies ? ": copy" : ": compute"), bars(others));
                 add(label + ": communication", bars(byCommunication.get(true)));
             });
         }

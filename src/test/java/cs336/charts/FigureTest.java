@@ -17,6 +17,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import javax.imageio.ImageIO;
 import javax.xml.parsers.DocumentBuilderFactory;
@@ -101,6 +102,12 @@ class FigureTest {
             assertTrue(at > last, color + " at " + at);
             last = at;
         }
+    }
+
+    @Test
+    void eightKindsOfATimelineHaveDifferentColours() {
+        assertEquals(
+                8, IntStream.range(0, 8).mapToObj(ChartStyle::color).distinct().count());
     }
 
     @Test

@@ -101,6 +101,14 @@ class TimelineTest {
     }
 
     @Test
+    void aStreamWithCopiesOnlyIsNamedAfterThem() throws IOException {
+        kernel(21, "Memcpy DtoH (Device -> Pinned)", 13, 17, 3);
+        assertTrue(
+                timeline().lanes().stream().anyMatch(lane -> lane.label().equals("stream 21: copy")),
+                timeline().lanes().toString());
+    }
+
+    @Test
     void rangesHaveARowPerDepthAndStreamsRowsForComputationAndCommunication() throws IOException {
         List<Timeline.Lane> lanes = timeline().lanes();
         assertEquals(
