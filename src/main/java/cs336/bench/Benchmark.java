@@ -211,17 +211,17 @@ public final class Benchmark {
      */
     public final class Step implements AutoCloseable {
         private final Pass pass;
-        private final boolean allowedTf32 = Torch.allowsTf32();
         private final Batches.Batch data;
         private final Optimizer optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE));
         private final GradScaler scaler = precision.scaler(model.device());
         private final CudaGraph recorded = graph ? CudaGraph.on(model.device()) : null;
+        private final Torch.Tf32Scope tf32;
 
         private Step(Pass pass) {
             this.pass = pass;
             data = Batches.random(model.config().vocabSize(), batch, context, model.device(), SEED)
                     .next();
-            Torch.allowTf32(precision.tf32());
+            tf32 = Torch.tf32(precision.tf32());
         }
 
         /**
@@ -299,7 +299,7 @@ public final class Benchmark {
             }
             optimizer.close();
             scaler.close();
-            Torch.allowTf32(allowedTf32);
+            tf32.close();
         }
     }
 

@@ -29,9 +29,8 @@ public final class MatmulBits {
      * most 24. During the call TF32 is allowed or forbidden for the whole process.
      */
     public static int of(Precision precision, Device device) {
-        boolean allowed = Torch.allowsTf32();
-        Torch.allowTf32(precision.tf32());
-        try (var scope = MemoryScope.open();
+        try (var tf32 = Torch.tf32(precision.tf32());
+                var scope = MemoryScope.open();
                 var noGrad = NoGrad.open();
                 Autocast autocast = precision.autocast(device)) {
             Tensor identity = torch.eye(SIZE, device.options(DType.FLOAT32));
@@ -44,8 +43,6 @@ public final class MatmulBits {
                 bits++;
             }
             return bits;
-        } finally {
-            Torch.allowTf32(allowed);
         }
     }
 }

@@ -144,6 +144,39 @@ public final class Torch {
         torch.globalContext().setAllowTF32CuDNN(allow);
     }
 
+    /**
+     * Allows or forbids TF32 as {@link #allowTf32} does, until the returned scope is closed. Closing it restores the
+     * settings of cuBLAS and cuDNN.
+     */
+    public static Tf32Scope tf32(boolean allow) {
+        var scope = new Tf32Scope(
+                torch.globalContext().allowTF32CuBLAS(), torch.globalContext().allowTF32CuDNN());
+        allowTf32(allow);
+        return scope;
+    }
+
+    /** A scope in which TF32 is allowed or forbidden for the whole process. */
+    public static final class Tf32Scope implements AutoCloseable {
+        private final boolean cublas; // the settings before
+        private final boolean cudnn;
+        private boolean open = true;
+
+        private Tf32Scope(boolean cublas, boolean cudnn) {
+            this.cublas = cublas;
+            this.cudnn = cudnn;
+        }
+
+        /** Restores the settings that preceded this scope. */
+        @Override
+        public void close() {
+            if (open) {
+                open = false;
+                torch.globalContext().setAllowTF32CuBLAS(cublas);
+                torch.globalContext().setAllowTF32CuDNN(cudnn);
+            }
+        }
+    }
+
     /** Returns whether matrix multiplications of fp32 tensors may round their inputs to TF32. */
     public static boolean allowsTf32() {
         return torch.globalContext().allowTF32CuBLAS();

@@ -16,6 +16,8 @@ import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.DoubleStream;
+import org.bytedeco.pytorch.Context;
+import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -123,6 +125,30 @@ class BenchmarkTest {
         assertEquals(5, result.samples().size());
         assertTrue(result.title().contains(precision.toString()));
         assertFalse(Arrays.equals(before, head()));
+    }
+
+    @Test
+    void theTf32SettingOfCudnnIsRestored() {
+        Context context = torch.globalContext();
+        boolean before = context.allowTF32CuDNN();
+        try {
+            context.setAllowTF32CuDNN(true);
+            benchmark().precision(Precision.FP32).run(Pass.FORWARD);
+            assertTrue(context.allowTF32CuDNN());
+        } finally {
+            context.setAllowTF32CuDNN(before);
+        }
+    }
+
+    @Test
+    void anInterruptedThreadRunsABenchmark() {
+        Thread.currentThread().interrupt();
+        try {
+            benchmark().run(Pass.FORWARD);
+            assertTrue(Thread.currentThread().isInterrupted());
+        } finally {
+            Thread.interrupted();
+        }
     }
 
     @ParameterizedTest

@@ -77,9 +77,8 @@ public final class PassMemory {
      * @throws IllegalStateException if another memory recording is running, or PyTorch's profiler runs on this thread
      */
     public MemoryRecord record(Pass pass) {
-        boolean allowed = Torch.allowsTf32();
-        Torch.allowTf32(precision.tf32());
-        try (var memory = MemoryProfile.start(device);
+        try (var tf32 = Torch.tf32(precision.tf32());
+                var memory = MemoryProfile.start(device);
                 var scope = MemoryScope.open();
                 var model = new TransformerLM(config, device);
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(LEARNING_RATE))) {
@@ -90,8 +89,6 @@ public final class PassMemory {
                 run(pass, memory, model, optimizer, data);
             }
             return memory.stop();
-        } finally {
-            Torch.allowTf32(allowed);
         }
     }
 
