@@ -10,7 +10,6 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.stream.Stream;
 import org.bytedeco.pytorch.cuda.DeviceAllocator;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
@@ -99,7 +98,11 @@ public final class MemoryStats {
         try {
             return Math.min(
                     kibibytes("/proc/meminfo", "MemAvailable"),
-                    controlGroupFree(Path.of("/sys/fs/cgroup"), Files.readAllLines(Path.of("/proc/self/cgroup"))));
+                    controlGroupFree(
+                            Path.of("/sys/fs/cgroup"),
+                            Files.readString(Path.of("/proc/self/cgroup"))
+                                    .lines()
+                                    .toList()));
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the control groups of this process", e);
         }
@@ -145,8 +148,10 @@ public final class MemoryStats {
     }
 
     static long outOfMemoryKills(Path vmstat) {
-        try (Stream<String> lines = Files.lines(vmstat)) {
-            return lines.filter(line -> line.startsWith("oom_kill "))
+        try {
+            return Files.readString(vmstat)
+                    .lines()
+                    .filter(line -> line.startsWith("oom_kill "))
                     .mapToLong(MemoryStats::number)
                     .sum();
         } catch (IOException e) {
@@ -176,8 +181,10 @@ public final class MemoryStats {
 
     /** Returns the number in the line that begins so. */
     private static long read(Path file, String field) {
-        try (Stream<String> lines = Files.lines(file)) {
-            return number(lines.filter(line -> line.startsWith(field))
+        try { // readString, because Files.lines fails on an interrupted thread
+            return number(Files.readString(file)
+                    .lines()
+                    .filter(line -> line.startsWith(field))
                     .findFirst()
                     .orElseThrow(() -> new IllegalStateException(file + " has no line " + field)));
         } catch (IOException e) {

@@ -57,6 +57,19 @@ class MemoryStatsTest {
     }
 
     @Test
+    void anInterruptedThreadReadsMemoryToo() {
+        Thread.currentThread().interrupt();
+        try {
+            MemoryStats.resetPeak(Device.cpu());
+            assertTrue(MemoryStats.peak(Device.cpu()) > 0);
+            assertTrue(MemoryStats.available(Device.cpu()) > 0);
+            assertTrue(Thread.currentThread().isInterrupted());
+        } finally {
+            Thread.interrupted();
+        }
+    }
+
+    @Test
     void killsOfAFullMemoryAreReadWhereLinuxCountsThem(@TempDir Path folder) throws IOException {
         Path vmstat = Files.writeString(folder.resolve("vmstat"), "drop_slab 8\noom_kill 3\noom_kill_disable 9\n");
         assertEquals(3, MemoryStats.outOfMemoryKills(vmstat));
