@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -249,10 +250,10 @@ public final class AdamW implements Optimizer {
      *
      * @param names names of parameters
      * @param dtype bf16 or fp16
-     * @return the copies in the order of the names; null if a parameter already has a copy in another dtype
+     * @return the copies in the order of the names; empty if a parameter already has a copy in another dtype
      * @throws IllegalArgumentException if the dtype is another, or a name is unknown
      */
-    public List<Tensor> copies(List<String> names, DType dtype) {
+    public Optional<List<Tensor>> copies(List<String> names, DType dtype) {
         TrainedParameters.requireOpen(closed);
         if (!dtype.isReducedFloatingPoint()) {
             throw new IllegalArgumentException("dtype must be bf16 or fp16, not " + dtype);
@@ -264,6 +265,9 @@ public final class AdamW implements Optimizer {
                 throw new IllegalArgumentException("parameter " + name + " is not in this optimizer");
             }
             copied.add(state);
+        }
+        if (copied.stream().anyMatch(state -> state.copy != null && DType.of(state.copy) != dtype)) {
+            return Optional.empty();
         }
         List<State> created =
                 copied.stream().filter(state -> state.copy == null).distinct().toList();
@@ -284,8 +288,7 @@ public final class AdamW implements Optimizer {
             }
             groups.forEach(AdamWGroup::closeCohorts);
         }
-        boolean haveDtype = copied.stream().allMatch(state -> DType.of(state.copy) == dtype);
-        return haveDtype ? copied.stream().map(state -> state.copy).toList() : null;
+        return Optional.of(copied.stream().map(state -> state.copy).toList());
     }
 
     /** Updates the copies of parameters that a PyTorch operator has changed in place since the last step. */

@@ -161,7 +161,7 @@ public final class CompiledStep implements AutoCloseable {
         public List<Tensor> copies(List<String> names, DType dtype) {
             boolean areStored = dtype.isReducedFloatingPoint()
                     && optimizer.parameters().keySet().containsAll(names);
-            return areStored ? optimizer.copies(names, dtype) : null;
+            return areStored ? optimizer.copies(names, dtype).orElse(null) : null;
         }
     }
 

@@ -165,6 +165,7 @@ class MultiTensorAdamWGpuTest {
                                     assertEquals(
                                             copyType,
                                             DType.of(first.copies(List.of(name), copyType)
+                                                    .orElseThrow()
                                                     .get(0)));
                                 });
                     }
@@ -173,7 +174,8 @@ class MultiTensorAdamWGpuTest {
                 }
                 narrow.forEach((name, parameter) -> {
                     assertTrue(parameter.equal(wide.get(name)), name);
-                    Tensor copy = first.copies(List.of(name), copyType).get(0);
+                    Tensor copy =
+                            first.copies(List.of(name), copyType).orElseThrow().get(0);
                     assertTrue(copy.equal(parameter.to(copyType.scalarType())), "copy of " + name);
                 });
             }
