@@ -32,6 +32,12 @@ final class RankProcesses implements AutoCloseable {
     /** Time to collect reports of other ranks after a failure; the first report rarely names the cause. */
     private static final Duration REPORT_TIME = Duration.ofMillis(1500);
 
+    /** Longest time between two looks at the clock. */
+    private static final Duration TICK = Duration.ofMillis(250);
+
+    /** Time between two looks at the clock after which this process counts as stopped in between. */
+    private static final Duration LEAST_STOP = Duration.ofSeconds(1);
+
     private static final String NCCL_TIMEOUT = "Watchdog caught collective operation timeout";
 
     private static final Pattern CRASH = Pattern.compile("(?m)^#\\s+(SIG[A-Z]+) \\(0x([0-9a-f]+)\\) at pc=");
@@ -48,6 +54,8 @@ final class RankProcesses implements AutoCloseable {
     private final List<RankProcess> ranks = new ArrayList<>();
     private final BlockingQueue<RankEvent> events = new LinkedBlockingQueue<>();
     private boolean jobIsSent;
+    private long lastTick = System.nanoTime();
+    private long resumed = lastTick; // the end of the last time in which this process was stopped
 
     RankProcesses(int size, Duration timeout, Duration loadingTimeout, PrintStream output) {
         this.size = size;
@@ -205,10 +213,11 @@ final class RankProcesses implements AutoCloseable {
                 left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
             }
         }
-        RankEvent event = events.poll(Math.max(0, left), TimeUnit.NANOSECONDS);
+        RankEvent event = events.poll(Math.min(Math.max(0, left), TICK.toNanos()), TimeUnit.NANOSECONDS);
+        noteStop();
         if (event == null) {
             for (RankProcess rank : ranks) {
-                if (isAwaited(rank) && System.nanoTime() - awaitedSince(rank) >= limit.toNanos()) {
+                if (isAwaited(rank) && lastTick - awaitedSince(rank) >= limit.toNanos()) {
                     throw jobIsSent ? silent(rank, limit) : notLoaded(rank, limit);
                 }
             }
@@ -226,7 +235,17 @@ final class RankProcesses implements AutoCloseable {
     }
 
     private long awaitedSince(RankProcess rank) {
-        return jobIsSent ? rank.lastActivity : rank.started;
+        long since = jobIsSent ? rank.lastActivity : rank.started;
+        return Math.max(since - resumed, 0) + resumed;
+    }
+
+    /** Notes whether this process was stopped, as by Ctrl-Z: its ranks then have the whole timeout again. */
+    private void noteStop() {
+        long now = System.nanoTime();
+        if (now - lastTick > LEAST_STOP.toNanos()) {
+            resumed = now;
+        }
+        lastTick = now;
     }
 
     private void update(RankEvent event) {

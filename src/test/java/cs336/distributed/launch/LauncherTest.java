@@ -13,6 +13,7 @@ import cs336.distributed.collectives.RankWatch;
 import cs336.distributed.collectives.ReservedPort;
 import cs336.distributed.collectives.World;
 import cs336.torch.Torch;
+import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
@@ -134,6 +135,42 @@ class LauncherTest {
                 [0] 1
                 [1] 1
                 """, said.replaceAll("; the last collectives are in \\S*/cs336-failure-\\d+.txt", ""));
+    }
+
+    /** Is quiet for two seconds after it has said so. */
+    public static final class ShortlyQuiet implements RankProgram<String[], String> {
+        @Override
+        public String run(ProcessGroup group, String[] argument) throws InterruptedException {
+            System.out.println("quiet");
+            Thread.sleep(2000);
+            return "done";
+        }
+    }
+
+    @Test
+    void aRunThatIsStoppedForLongerThanItsTimeoutContinues() throws Exception {
+        Process launcher = launch(Map.of(), "--processes", "1", "--timeout", "1", ShortlyQuiet.class.getName());
+        try (BufferedReader said = launcher.inputReader()) {
+            assertEquals("[0] quiet", said.readLine());
+            ProcessHandle rank = launcher.children().findFirst().orElseThrow();
+            signal("STOP", launcher.toHandle());
+            signal("STOP", rank);
+            Thread.sleep(4000); // more than the timeout and the launcher's margin
+            signal("CONT", launcher.toHandle());
+            Thread.sleep(200);
+            signal("CONT", rank);
+            assertEquals("[0] done", said.readLine());
+            assertEquals(0, launcher.waitFor());
+        } finally {
+            launcher.descendants().forEach(ProcessHandle::destroyForcibly);
+            launcher.destroyForcibly();
+        }
+    }
+
+    private static void signal(String signal, ProcessHandle process) throws IOException, InterruptedException {
+        new ProcessBuilder("sh", "-c", "kill -" + signal + " " + process.pid())
+                .start()
+                .waitFor();
     }
 
     @Test
