@@ -21,8 +21,9 @@ import java.util.StringJoiner;
  *   <li>The first time that a call follows a certain other call, all ranks compare it through the rendezvous store. A
  *       training loop does so in its first two iterations only, so later steps cost nothing. A missing call, an
  *       additional call or a different order usually creates a new pair of successive calls, which is compared again.
- *       It does not if equal calls follow each other, such as all-reduces of gradients of one shape. The other two
- *       comparisons then find the difference.
+ *       Ranks for which the pair is not new answer through {@link CallAnswers} within a few seconds. It does not if
+ *       equal calls follow each other, such as all-reduces of gradients of one shape. The other two comparisons then
+ *       find the difference.
  *   <li>Each rank keeps a fingerprint of all its calls. Ranks compare the fingerprints in a barrier, when they gather
  *       objects, and when they leave the group.
  *   <li>After a failure ranks compare their last {@value #KEPT_CALLS} calls.
@@ -35,6 +36,9 @@ final class CollectiveLog {
 
     /** Time that ranks that failed at about the same time wait for each other's calls. */
     private static final Duration COMPARISON_TIMEOUT = Duration.ofSeconds(1);
+
+    /** Time that a rank waits for the calls of other ranks before it asks for them. */
+    private static final Duration ASK_AFTER = Duration.ofSeconds(1);
 
     private final Rendezvous rendezvous;
     private final int rank; // in the world, like all ranks in this class
@@ -109,13 +113,15 @@ final class CollectiveLog {
      * @throws CollectiveFailure if another rank calls another collective, or none within the timeout
      */
     synchronized long record(CollectiveCall call) {
-        count++;
-        fingerprint = fingerprint * 1_000_003 + call.fingerprint();
-        lastCalls.add(call);
-        recent.add(new NumberedCall(count, among, call));
-        if (count > KEPT_CALLS) {
-            lastCalls.remove();
+        synchronized (lastCalls) {
+            count++;
+            lastCalls.add(call);
+            if (count > KEPT_CALLS) {
+                lastCalls.remove();
+            }
         }
+        fingerprint = fingerprint * 1_000_003 + call.fingerprint();
+        recent.add(new NumberedCall(count, among, call));
         boolean isNew = seenSuccessors.add(call);
         seenSuccessors = successors.computeIfAbsent(call, c -> new HashSet<>());
         if (isNew && !others.isEmpty()) {
@@ -140,6 +146,28 @@ final class CollectiveLog {
         return fingerprint;
     }
 
+    /** Returns the key of the text of a call that ranks compare. */
+    static String first(long number) {
+        return "first/" + number;
+    }
+
+    /**
+     * Returns the call with this number as text; null if this rank has not made it yet, or does not keep it. Does not
+     * wait for a comparison.
+     */
+    String earlier(long number) {
+        synchronized (lastCalls) {
+            long dropped = count - lastCalls.size();
+            return number <= dropped
+                    ? null
+                    : lastCalls.stream()
+                            .skip(number - dropped - 1)
+                            .findFirst()
+                            .map(CollectiveCall::toString)
+                            .orElse(null);
+        }
+    }
+
     /** Returns the number of calls. */
     long count() {
         return count;
@@ -156,10 +184,20 @@ final class CollectiveLog {
     }
 
     private void compare(CollectiveCall call) {
-        rendezvous.post("first/" + count, call.toString());
-        long end = rendezvous.deadline();
+        String key = first(count);
+        rendezvous.post(key, call.toString());
+        long start = System.nanoTime();
+        long end = start + rendezvous.timeout().toNanos();
+        boolean asked = false;
         for (int other : others) {
-            String theirs = rendezvous.readUntil("first/" + count, other, end);
+            String theirs = asked ? null : rendezvous.readUntil(key, other, start + ASK_AFTER.toNanos());
+            if (theirs == null && !asked) {
+                CallAnswers.ask(rendezvous, count);
+                asked = true;
+            }
+            if (theirs == null) {
+                theirs = rendezvous.readUntil(key, other, end);
+            }
             if (theirs == null) {
                 throw new CollectiveFailure("rank " + other + " did not call " + name(count, call) + " on rank " + rank
                         + ", within " + Rendezvous.text(rendezvous.timeout()) + difference());

@@ -73,6 +73,7 @@ public final class ProcessGroup implements AutoCloseable {
     private final Rendezvous rendezvous;
     private final CollectiveLog calls;
     private final C10d c10d;
+    private final CallAnswers answers; // null in a group of one rank
     private volatile CollectiveFailure failure;
     private final Traffic.Meter meter = new Traffic.Meter();
     private volatile boolean closed;
@@ -107,6 +108,7 @@ public final class ProcessGroup implements AutoCloseable {
                             + CollectiveFailure.reason(e) + rendezvous.silentMembers(),
                     e);
         }
+        answers = size == 1 ? null : new CallAnswers(rendezvous, calls);
     }
 
     /**
@@ -801,6 +803,9 @@ public final class ProcessGroup implements AutoCloseable {
     public void abandon() {
         closed = true;
         subgroups.forEach(ProcessGroup::abandon);
+        if (answers != null) {
+            answers.stop();
+        }
         ABANDONED.add(this);
     }
 
@@ -818,6 +823,9 @@ public final class ProcessGroup implements AutoCloseable {
             if (!theirs.equals(mine)) {
                 throw divergence("when leaving the group");
             }
+        }
+        if (answers != null) {
+            answers.close();
         }
         if (parent != null) {
             return; // the store remains

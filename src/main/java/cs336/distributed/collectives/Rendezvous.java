@@ -325,10 +325,7 @@ public final class Rendezvous implements AutoCloseable {
      * it.
      */
     private CollectiveFailure failed(String message) {
-        request(() -> {
-            store.set(FAILED, new ByteVector(message.getBytes(StandardCharsets.UTF_8)));
-            return null;
-        });
+        publish(FAILED, message);
         post("informed", "");
         long end = System.nanoTime() + REPORT_TIMEOUT.toNanos();
         for (int rank = 1; world.rank() == 0 && rank < world.size(); rank++) {
@@ -353,9 +350,14 @@ public final class Rendezvous implements AutoCloseable {
 
     /** Publishes a text for the other ranks; at most once per name. */
     void post(String name, String text) {
+        publish(key(name, world.rank()), text);
+    }
+
+    /** Publishes a text in place of an earlier one with this key, whichever rank published it. */
+    void publish(String key, String text) {
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         request(() -> {
-            store.set(key(name, world.rank()), new ByteVector(bytes));
+            store.set(key, new ByteVector(bytes));
             return null;
         });
     }

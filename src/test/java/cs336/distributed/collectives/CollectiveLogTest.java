@@ -13,6 +13,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -73,6 +74,32 @@ class CollectiveLogTest extends ScopedTest {
             List.of(SMALL, SMALL, LARGE).forEach(log::record);
             return assertThrows(CollectiveFailure.class, () -> log.record(last)).getMessage();
         }
+    }
+
+    @Test
+    void aRankThatNeedNotCompareACallAnswersBeforeTheTimeout() throws Exception {
+        Path store = folder.resolve("store");
+        var failed = new CountDownLatch(1);
+        var other = CompletableFuture.runAsync(() -> {
+            try (var rendezvous = Rendezvous.inFile(World.local(0, 2, 1), Duration.ofSeconds(20), store)) {
+                var log = new CollectiveLog(rendezvous, new CollectiveLog.RecentCalls());
+                try (var answers = new CallAnswers(rendezvous, log)) {
+                    List.of(SMALL, LARGE, SMALL, LARGE, SMALL).forEach(log::record); // LARGE, SMALL is known
+                    failed.await();
+                }
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        });
+        try (var rendezvous = Rendezvous.inFile(World.local(1, 2, 1), Duration.ofSeconds(20), store)) {
+            var log = new CollectiveLog(rendezvous, new CollectiveLog.RecentCalls());
+            List.of(SMALL, LARGE, SMALL, LARGE).forEach(log::record);
+            var failure = assertThrows(CollectiveFailure.class, () -> log.record(LARGE));
+            assertEquals("collective 5 is " + LARGE + " on rank 1, but " + SMALL + " on rank 0", failure.getMessage());
+        } finally {
+            failed.countDown();
+        }
+        other.get();
     }
 
     /** Each rank keeps only its last calls, whose numbers follow from the count. */

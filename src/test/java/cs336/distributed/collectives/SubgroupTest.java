@@ -223,7 +223,7 @@ class SubgroupTest {
             delimiter = '|',
             value = {
                 "hangs | rank 3 of 4: it is at DisturbedSubgroup.run",
-                "diverges | collective 6 of ranks [1, 3] is all-reduce (sum) of fp64 [1] on rank 1, but broadcast (root 0)",
+                "diverges | collective 6 of ranks [1, 3] is broadcast (root 0) of fp64 [1] on rank 3, but all-reduce (sum)",
             })
     void aDisturbedSubgroupEndsAllRanksAndNamesTheCause(String how, String message) {
         RankFailure failure = WAITING.failure(how, RANKS, DisturbedSubgroup.class, how);
