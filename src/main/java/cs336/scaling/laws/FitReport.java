@@ -32,12 +32,24 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     static final double[] DECADES = {1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24};
 
     /**
-     * Prints the minima of each budget, the exponents and the predictions.
+     * Prints the minima of each budget if all methods have a fit, the exponents and the predictions.
      *
      * @param file file from which the runs were read
      */
     void print(PrintWriter out, Path file) {
         out.printf("Runs: %s%n", file);
+        if (study.methods().size() == FitMethod.values().length) {
+            printMinima(out);
+        } else {
+            out.printf("%,d runs.%n", study.runs().runs().size());
+        }
+        out.printf("%nN = k * C^a, intervals of %s %%:%n", percent(confidence));
+        out.println(AlignedText.of(study.exponents()));
+        out.println();
+        out.println(AlignedText.of(study.predictions(budgets)));
+    }
+
+    private void printMinima(PrintWriter out) {
         out.printf(
                 "%,d runs of %d budgets. Noise: the standard deviation of the losses from the surface is %.2g %%.%n%n",
                 study.runs().runs().size(),
@@ -46,10 +58,6 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
         out.println("Minima. The loss of 'tied' runs exceeds the lowest by at most 2 * sqrt(2) times the noise:");
         out.println(AlignedText.of(study.minima()));
         study.remarks().forEach(out::println);
-        out.printf("%nN = k * C^a, intervals of %s %%:%n", percent(confidence));
-        out.println(AlignedText.of(study.exponents()));
-        out.println();
-        out.println(AlignedText.of(study.predictions(budgets)));
     }
 
     /** Returns a confidence as a percentage with all digits: 99.9 for 0.999. */
@@ -61,7 +69,8 @@ record FitReport(IsoFlopsStudy study, double confidence, double[] budgets) {
     }
 
     /**
-     * Stores the laws and their predictions, and removes all earlier ones of this name, which may belong to other runs.
+     * Stores the laws of all methods and their predictions, and removes all earlier ones of this name, which may belong
+     * to other runs.
      *
      * @param name name of the runs
      * @param file file from which the runs were read

@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Help.Visibility;
 import picocli.CommandLine.Option;
 
 /** The command {@code isoflops}: fits scaling laws to training runs of several compute budgets. */
@@ -27,6 +28,8 @@ import picocli.CommandLine.Option;
         footer = {
             "    ./cs336 isoflops",
             "    ./cs336 isoflops --runs mine.json --compute 1e22,1e23 --confidence 0.8",
+            "  Runs whose budgets differ:",
+            "    ./cs336 isoflops --runs mine.json --method loss-surface",
             "  The results in the writeup, stored under the names 'shipped' and 'published' (the course's file):",
             "    ./cs336 isoflops --runs " + SyntheticRuns.FILE + " --store shipped",
             "    ./cs336 isoflops --runs " + IsoFlops.COURSE_FILE + " --store published",
@@ -45,6 +48,15 @@ public final class IsoFlopsCommand extends LabCommand {
                     + " if it exists (it is not part of this repository), otherwise the synthetic runs "
                     + SyntheticRuns.FILE)
     private Path runs;
+
+    @Option(
+            names = "--method",
+            split = ",",
+            paramLabel = "<method>",
+            description = "lowest-run, quadratic-minima, loss-surface. The first two need at least three budgets with"
+                    + " three model sizes each; loss-surface needs six runs of any budgets. Default: all",
+            showDefaultValue = Visibility.NEVER)
+    private List<String> methods = List.of();
 
     @Option(
             names = "--compute",
@@ -134,6 +146,7 @@ public final class IsoFlopsCommand extends LabCommand {
         requireNotGiven(
                 "with --generate",
                 "--runs",
+                "--method",
                 "--compute",
                 "--confidence",
                 "--resamples",
@@ -159,7 +172,7 @@ public final class IsoFlopsCommand extends LabCommand {
     }
 
     private CoverageReport coverage() {
-        requireNotGiven("with --coverage", "--runs", "--compute");
+        requireNotGiven("with --coverage", "--runs", "--method", "--compute");
         ArgumentCheck.atLeast("--coverage", 1, sets);
         return CoverageReport.of(sets, bootstrap());
     }
@@ -172,6 +185,15 @@ public final class IsoFlopsCommand extends LabCommand {
                 throw new IllegalArgumentException("--compute must be finite and above 0 FLOP, not " + compute);
             }
         }
+        List<FitMethod> all = List.of(FitMethod.values());
+        List<FitMethod> chosen = methods.isEmpty()
+                ? all
+                : methods.stream()
+                        .map(method -> ArgumentCheck.oneOf("--method", method, all))
+                        .toList();
+        if (name != null && !chosen.containsAll(all)) {
+            throw new IllegalArgumentException("--store stores the results of all methods; omit --method");
+        }
         if (runs != null) {
             ArgumentCheck.notEmpty("--runs", runs);
         }
@@ -183,7 +205,7 @@ public final class IsoFlopsCommand extends LabCommand {
         Bootstrap bootstrap = bootstrap();
         IsoFlopsStudy study;
         try {
-            study = IsoFlopsStudy.of(isoFlops, bootstrap);
+            study = IsoFlopsStudy.of(isoFlops, bootstrap, chosen);
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException(file + ": " + e.getMessage(), e);
         }

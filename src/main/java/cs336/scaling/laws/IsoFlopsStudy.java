@@ -3,16 +3,17 @@ package cs336.scaling.laws;
 import cs336.numbers.Header;
 import cs336.numbers.Tables;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import tech.tablesaw.api.Table;
 
 /**
- * Runs of several compute budgets with the scaling law that each method fits to them.
+ * Training runs with the scaling law that each method fits to them.
  *
- * @param runs training runs of several compute budgets
- * @param fits a fit for each method
+ * @param runs training runs; of several equal compute budgets unless the loss surface is the only method
+ * @param fits a fit for each method, or for some
  */
 public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     private static final double BILLION = 1e9;
@@ -27,16 +28,38 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
      * @throws IllegalArgumentException if a method cannot fit these runs
      */
     public static IsoFlopsStudy of(IsoFlops runs, Bootstrap bootstrap) {
+        return of(runs, bootstrap, List.of(FitMethod.values()));
+    }
+
+    /**
+     * Fits the runs by some methods.
+     *
+     * @throws IllegalArgumentException if a method cannot fit these runs
+     */
+    public static IsoFlopsStudy of(IsoFlops runs, Bootstrap bootstrap, List<FitMethod> methods) {
         Map<FitMethod, ScalingFit> fits = new EnumMap<>(FitMethod.class);
-        for (FitMethod method : FitMethod.values()) {
+        for (FitMethod method : methods) {
             fits.put(method, method.fit(runs, bootstrap));
         }
         return new IsoFlopsStudy(runs, fits);
     }
 
-    /** Returns the fit by a method. */
+    /** Returns the methods with a fit, in the order of the enum. */
+    public List<FitMethod> methods() {
+        return Arrays.stream(FitMethod.values()).filter(fits::containsKey).toList();
+    }
+
+    /**
+     * Returns the fit by a method.
+     *
+     * @throws IllegalArgumentException if this study has none
+     */
     public ScalingFit fit(FitMethod method) {
-        return fits.get(method);
+        ScalingFit fit = fits.get(method);
+        if (fit == null) {
+            throw new IllegalArgumentException("method must be one of " + methods() + ", not " + method);
+        }
+        return fit;
     }
 
     /** Returns the fit of the loss surface. */
@@ -76,6 +99,8 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     /**
      * Returns a table with a row for each budget: the optimal number of parameters by each method, and the number and
      * the sizes of the runs that are tied with the lowest, given the noise ({@link IsoFlopProfile#contenders}).
+     *
+     * @throws IllegalArgumentException if a method has no fit
      */
     public Table minima() {
         List<MinimumRow> rows = new ArrayList<>();
@@ -106,7 +131,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     /** Returns a table with a row for each method: the exponents of model size and data size, and the interval of a. */
     public Table exponents() {
         List<ExponentRow> rows = new ArrayList<>();
-        for (FitMethod method : FitMethod.values()) {
+        for (FitMethod method : methods()) {
             double exponent = fit(method).law().exponent();
             Interval interval = fit(method).exponent();
             rows.add(new ExponentRow(method.toString(), exponent, interval.low(), interval.high(), 1 - exponent));
@@ -134,7 +159,7 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
     public Table predictions(double... budgets) {
         List<PredictionRow> rows = new ArrayList<>();
         for (double compute : budgets) {
-            for (FitMethod method : FitMethod.values()) {
+            for (FitMethod method : methods()) {
                 Optimum optimum = fit(method).law().at(compute);
                 Interval parameters = fit(method).parameters(compute);
                 Interval tokens = fit(method).tokens(compute);
@@ -152,7 +177,11 @@ public record IsoFlopsStudy(IsoFlops runs, Map<FitMethod, ScalingFit> fits) {
         return Tables.of(PredictionRow.class, rows).setName("predictions");
     }
 
-    /** Returns one sentence for each budget whose minimum is at the smallest or largest size of its runs, or beyond. */
+    /**
+     * Returns one sentence for each budget whose minimum is at the smallest or largest size of its runs, or beyond.
+     *
+     * @throws IllegalArgumentException if the parabolas have no fit
+     */
     public List<String> remarks() {
         List<String> remarks = new ArrayList<>();
         for (IsoFlopProfile profile : runs.profiles()) {

@@ -12,6 +12,8 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -109,6 +111,31 @@ class IsoFlopsCommandTest extends CommandTest {
         assertTrue(progress.toString(StandardCharsets.UTF_8).contains("must be a regular file, not a pipe"));
     }
 
+    @Test
+    void theLossSurfaceIsFittedToRunsOfUnequalBudgets() throws IOException {
+        List<TrainingRun> unequal = new ArrayList<>();
+        for (TrainingRun run : SyntheticRuns.SHIPPED.draw().runs()) {
+            double compute = run.compute() * (1 + 1e-3 * unequal.size());
+            unequal.add(new TrainingRun(run.parameters(), compute, run.loss()));
+        }
+        var runs = new IsoFlops(unequal);
+        String file =
+                Files.writeString(folder.resolve("unequal.json"), runs.json()).toString();
+        assertEquals(
+                0,
+                runWithoutOutput(new IsoFlopsCommand(), "--resamples 100 --method loss-surface", "--runs", file),
+                err::toString);
+        double exponent = FitMethod.LOSS_SURFACE
+                .fit(IsoFlops.read(Path.of(file)), new Bootstrap(0.95, 100, 336))
+                .law()
+                .exponent();
+        assertTrue(out.toString().startsWith("Runs: " + file + "\n72 runs.\n"), out.toString());
+        assertTrue(out.toString().contains("%.3f".formatted(exponent)), exponent + " is not in " + out);
+        assertFalse(out.toString().contains("lowest-run"), out.toString());
+        assertEquals(2, runWithoutOutput(new IsoFlopsCommand(), "--resamples 100 --method lowest-run", "--runs", file));
+        assertTrue(err.toString().contains("sizes"), err.toString());
+    }
+
     @ParameterizedTest
     @CsvSource({"0.95, 95", "0.999, 99.9", "0.5, 50", "0.9999, 99.99"})
     void confidencesHaveAllDigits(double confidence, String percentage) {
@@ -169,6 +196,9 @@ class IsoFlopsCommandTest extends CommandTest {
             delimiter = '|',
             value = {
                 "--resamples 2147483647 | --resamples must be between 100 and 1000000, not 2147483647",
+                "--method parabola | --method 'parabola' is unknown; known: lowest-run, quadratic-minima, loss-surface",
+                "--method loss-surface --store x | --store stores the results of all methods; omit --method",
+                "--coverage 2 --method loss-surface | --method has no effect with --coverage",
                 "--coverage 0 | --coverage must be at least 1, not 0",
                 "--coverage 2 --compute 1e22 | --compute has no effect with --coverage",
                 "--generate x.json --store here | --store has no effect with --generate",
