@@ -62,13 +62,21 @@ final class CompiledProgram implements AutoCloseable {
             Tensor... inputs) {
         RecordedRun run = Recorder.run(function, names, inputs);
         Program recorded = run.program();
-        if (Arrays.stream(run.outputs()).anyMatch(output -> output != null && output.requires_grad())) {
-            DifferentiableProgram.requireNoGradient(recorded);
+        CompiledProgram program = null;
+        try {
+            if (Arrays.stream(run.outputs()).anyMatch(output -> output != null && output.requires_grad())) {
+                DifferentiableProgram.requireNoGradient(recorded);
+            }
+            // On the CPU the recorded operators are faster than their lowered forms.
+            Program optimized = device.isCuda()
+                    ? fused(recorded, device, keepsAttention, weights)
+                    : FusionPasses.simplify(recorded);
+            program = new CompiledProgram(recorded, optimized, device, keepsAttention);
+        } finally {
+            if (program == null) {
+                recorded.closeConstants();
+            }
         }
-        // On the CPU the recorded operators are faster than their lowered forms.
-        Program optimized =
-                device.isCuda() ? fused(recorded, device, keepsAttention, weights) : FusionPasses.simplify(recorded);
-        var program = new CompiledProgram(recorded, optimized, device, keepsAttention);
         return new CompiledRun(program, program.separated(run.outputs()));
     }
 
@@ -172,6 +180,6 @@ final class CompiledProgram implements AutoCloseable {
             Arrays.stream(graphOutputs).filter(Objects::nonNull).forEach(Tensor::close);
             graph.close();
         }
-        optimized.constants().values().forEach(Tensor::close); // includes those of the recorded program
+        optimized.closeConstants(); // includes those of the recorded program
     }
 }

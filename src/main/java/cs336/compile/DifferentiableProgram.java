@@ -80,7 +80,7 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             int own = inputs.length - parameters;
             RecordedRun run = Recorder.run(function, Map.of(), Arrays.copyOf(inputs, own));
             Program ofForward = run.program();
-            ofForward.constants().values().forEach(Tensor::close);
+            ofForward.closeConstants();
             Tensor[] plain = scope.escapeAll(run.outputs());
             if (ofForward.writesOutside()) { // it must not run a second time
                 return new Attempt(
@@ -104,18 +104,25 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
             }
             TensorFunction both = given -> bothPasses(function, own, inputs, given);
             Program joint = Recorder.record(both, all.toArray(new Tensor[0]));
-            requireNoGradient(joint);
-            Program prepared = device.isCuda()
-                    ? FusionPasses.prepare(keepsAttention ? joint : FusionPasses.fuseAttention(joint, device), device)
-                    : FusionPasses.simplify(joint);
-            Partition parts =
-                    Partition.of(prepared, inputs.length, plain.length).orElse(null);
-            if (parts == null) {
-                joint.constants().values().forEach(Tensor::close);
-                return new Attempt(null, Partition.obstacle(prepared, inputs.length, plain.length), plain);
+            DifferentiableProgram program = null;
+            try {
+                requireNoGradient(joint);
+                Program prepared = device.isCuda()
+                        ? FusionPasses.prepare(
+                                keepsAttention ? joint : FusionPasses.fuseAttention(joint, device), device)
+                        : FusionPasses.simplify(joint);
+                Partition parts =
+                        Partition.of(prepared, inputs.length, plain.length).orElse(null);
+                if (parts == null) {
+                    return new Attempt(null, Partition.obstacle(prepared, inputs.length, plain.length), plain);
+                }
+                program = new DifferentiableProgram(
+                        joint, device.isCuda() ? parts.fused(device) : parts, plain.length, gradOutputs, device);
+            } finally {
+                if (program == null) {
+                    joint.closeConstants();
+                }
             }
-            var program = new DifferentiableProgram(
-                    joint, device.isCuda() ? parts.fused(device) : parts, plain.length, gradOutputs, device);
             Arrays.stream(plain).filter(Objects::nonNull).forEach(Tensor::close);
             return new Attempt(program, "", null);
         }
@@ -233,6 +240,6 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
 
     @Override
     public void close() {
-        joint.constants().values().forEach(Tensor::close);
+        joint.closeConstants();
     }
 }

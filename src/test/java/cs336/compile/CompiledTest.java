@@ -15,6 +15,7 @@ import cs336.torch.Autocast;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
+import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
@@ -25,6 +26,8 @@ import org.bytedeco.pytorch.ScalarTypeOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class CompiledTest extends ScopedTest {
     private static Tensor tensor(double... values) {
@@ -307,6 +310,19 @@ class CompiledTest extends ScopedTest {
             assertTrue(
                     message.startsWith("the function reads a tensor of shape [3] that requires a gradient"), message);
         }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aRefusedFunctionLeavesNoHandleOfTheTensorsThatItReads(boolean trainableInput) {
+        Tensor weight = torch.randn(3).set_requires_grad(true);
+        long handles = weight.use_count();
+        try (var scope = MemoryScope.open();
+                var compiled = Compiled.of(in -> new Tensor[] {in[0].mul(weight)})) {
+            Tensor input = torch.randn(3).set_requires_grad(trainableInput);
+            assertThrows(IllegalStateException.class, () -> compiled.apply(input));
+        }
+        assertEquals(handles, weight.use_count());
     }
 
     @Test

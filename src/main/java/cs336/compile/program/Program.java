@@ -136,6 +136,11 @@ public record Program(
                 .toArray();
     }
 
+    /** Closes the constants, and with them those of all programs that have the same tensor objects. */
+    public void closeConstants() {
+        constants.values().forEach(Tensor::close);
+    }
+
     /** Returns this program with other operations. */
     public Program withOperations(List<Operation> others) {
         return new Program(inputs, constants, List.copyOf(others), outputs, size);
