@@ -134,6 +134,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      * exists, so that these are never all in memory. All other parameters are whole during the construction; afterwards
      * those of the modules that {@link FsdpSettings} names are sharded. All ranks call it with the same constructor.
      *
+     * <p>After a layer is created, its weight has only this rank's rows. A constructor that needs the shape of the
+     * whole weight takes it from the configuration, or the module is passed to the constructor of this class.
+     *
      * @param constructor creates the module on the group's device; it may freeze parameters afterwards. The caller
      *     closes {@link #module}
      * @throws IllegalArgumentException as the constructor of this class, except for layers whose shapes differ between
