@@ -52,7 +52,7 @@ final class LinearGemms {
     private void replaceEpilogue(Operation last) {
         EpilogueOperations epilogue =
                 EpilogueOperations.endingWith(last, replacements::producer, replacements::timesRead);
-        if (epilogue == null || !last.output().layout().isContiguous()) {
+        if (epilogue == null) {
             return;
         }
         List<Operation> gemms = epilogue.gemms();
@@ -80,7 +80,7 @@ final class LinearGemms {
             }
         }
         boolean canBeColumns = gemms.stream().map(Operation::output).allMatch(replacements::canBeColumns);
-        if (gemms.size() > 1 && gemms.size() == layers.size() && canBeColumns) {
+        if (gemms.size() > 1 && canBeColumns) {
             JavaOperator operator = fastest(Epilogue.NONE, gemms, weights);
             if (operator != null) {
                 Layout first = gemms.get(0).output().layout();
@@ -133,7 +133,6 @@ final class LinearGemms {
         Operation producer = replacements.producer(right.value());
         boolean isCast = producer != null
                 && producer.operator() == PointwiseOperator.CAST
-                && producer.view(0).readsAll()
                 && Arrays.equals(producer.view(0).shape(), right.shape())
                 && replacements.producer(producer.view(0).value()) == null;
         return isCast && replacements.timesRead(right.value()) == 1 ? producer.view(0) : null;

@@ -17,9 +17,6 @@ public enum Epilogue {
     /** silu(P) ∘ Q of two results P and Q. */
     SWIGLU(2, 4);
 
-    /** Clock cycles per byte on an H200, with 4.1 TB/s at 1.7 GHz. */
-    private static final double CYCLES_PER_BYTE = 4.15e-4;
-
     private final int results;
     private final int savedAccesses; // per element of the function's value, by storing and reading results
 
@@ -28,9 +25,9 @@ public enum Epilogue {
         this.savedAccesses = savedAccesses;
     }
 
-    /** Returns the clock cycles of an H200 to store and read the results, which the kernel saves. */
-    double savedCycles(LinearProblem problem, DType type) {
-        return CYCLES_PER_BYTE * type.bytes() * savedAccesses * problem.rows() * problem.columns();
+    /** Returns the bytes of results of this dtype that a separate kernel for the function would make necessary. */
+    double savedBytes(LinearProblem problem, DType type) {
+        return (double) type.bytes() * savedAccesses * problem.rows() * problem.columns();
     }
 
     /** Returns the number of columns that are stored for a problem. */

@@ -45,7 +45,8 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
     // predict the kernel's time within 10 %. The others predict the time of casts and cuBLAS within 15 %.
     private static final double STAGE_CYCLES = 1400; // 1,280 by the accesses to shared memory
     private static final double TILE_CYCLES = 6000;
-    private static final double CAST_CYCLES = 2.49e-3; // per element of a weight: 6 bytes at 4.1 TB/s
+    private static final double BYTE_CYCLES = 4.15e-4; // of memory traffic at 4.1 TB/s
+    private static final int CAST_BYTES = 6; // per element of a weight
     private static final double MULTIPLY_CYCLES = 5.67e-6; // per multiply-add by cuBLAS, at 600 TFLOP/s
     private static final double LAUNCH_CYCLES = 5000; // additional launches of casts and cuBLAS
     private static final int H200_MULTIPROCESSORS = 132;
@@ -71,8 +72,8 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
         double cycles = problem.waves(TILE_ROWS, TILE_COLUMNS, multiprocessors)
                 * (IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
         double elements = (double) problem.allColumns() * problem.depth();
-        double separate = elements * (CAST_CYCLES + problem.rows() * MULTIPLY_CYCLES)
-                + epilogue.savedCycles(problem, DType.BFLOAT16);
+        double traffic = CAST_BYTES * elements + epilogue.savedBytes(problem, DType.BFLOAT16);
+        double separate = BYTE_CYCLES * traffic + MULTIPLY_CYCLES * elements * problem.rows();
         return cycles < LARGEST_RATIO * (LAUNCH_CYCLES + separate * H200_MULTIPROCESSORS / multiprocessors);
     }
 

@@ -89,8 +89,7 @@ public record Tf32Gemm(Epilogue epilogue) implements JavaOperator {
         int tileOfOne = fastestTile(one, multiprocessors).orElseThrow();
         return !new Tf32Gemm(Epilogue.NONE).isFasterThanCublas(one, tileOfOne, multiprocessors)
                 || cycles(problem, tileColumns, multiprocessors)
-                        <= problem.weights() * cycles(one, tileOfOne, multiprocessors)
-                                + epilogue.savedCycles(problem, DType.FLOAT32);
+                        <= problem.weights() * cycles(one, tileOfOne, multiprocessors);
     }
 
     /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */

@@ -169,11 +169,12 @@ class LinearGemmsTest extends ScopedTest {
     void returnedProductsAreNotMovedNextToEachOther() {
         Program program = compiled(
                 ONE_CLUSTER,
-                in -> new Tensor[] {in[0].mm(in[1].t()), in[0].mm(in[2].t())},
+                in -> new Tensor[] {in[0].mm(in[1].t()), in[0].mm(in[2].t()), in[0].mm(in[3].t())},
                 torch.randn(512, 640),
-                torch.randn(384, 640),
-                torch.randn(384, 640));
-        assertEquals(2, count(program, "gemm_tf32"), program.toString());
+                torch.randn(256, 640),
+                torch.randn(256, 640),
+                torch.randn(256, 640));
+        assertEquals(3, count(program, "gemm_tf32"), program.toString());
     }
 
     @Test
@@ -312,9 +313,41 @@ class LinearGemmsTest extends ScopedTest {
                     in[1].mul(in[0].mul(new Scalar(root))
                             .erf()
                             .add(new Scalar(1.0))
-                            .mul(new Scalar(0.5)))
+                            .mul(new Scalar(0.5))),
+                    in[1].neg()
                 }),
                 "two matrix multiplications");
+    }
+
+    @Test
+    void partsOfResultsAndOtherOrdersOfTheirElementsAreComputedSeparately() {
+        assertEquals(0, swiGluKernels(in -> swiGlu(in[0].narrow(1, 0, 192), in[1].narrow(1, 0, 192))), "columns");
+        assertEquals(0, swiGluKernels(in -> swiGlu(in[0].t(), in[1].t())), "transposed");
+        assertEquals(0, geluKernels(in -> gelu(in[0].narrow(0, 0, 256))), "rows");
+    }
+
+    @Test
+    void swiGluOfTwoInputsIsComputedSeparately() {
+        Program program = compiled(
+                ONE_CLUSTER,
+                in -> swiGlu(in[0].mm(in[2].t()), in[1].mm(in[3].t())),
+                torch.randn(512, 640),
+                torch.randn(512, 640),
+                torch.randn(FEATURES, 640),
+                torch.randn(FEATURES, 640));
+        assertEquals(0, count(program, "gemm_tf32_swiglu"), program.toString());
+    }
+
+    @Test
+    void aPartOfAWeightIsCastByTheKernel() {
+        Program program = compiled(
+                ONE_CLUSTER,
+                in -> new Tensor[] {
+                    cast(in[0]).mm(cast(in[1].narrow(0, 8, FEATURES)).t()).neg()
+                },
+                torch.randn(512, 640),
+                torch.randn(2 * FEATURES, 640));
+        assertEquals(1, count(program, "gemm_mixed"), program.toString());
     }
 
     @Test
