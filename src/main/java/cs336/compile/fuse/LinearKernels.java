@@ -19,10 +19,11 @@ import java.util.List;
  * weights. {@link MixedGemm} is for a 16-bit X. {@link Tf32Gemm} is for an fp32 X if TF32 is
  * {@linkplain Torch#allowsTf32 allowed}. Both need a Hopper GPU, and can compute {@link EpilogueOperations}.
  *
- * @param multiprocessors number of multiprocessors of the GPU; 0 if cuBLAS computes all matrix multiplications
+ * @param multiprocessors number of multiprocessors of the GPU
  * @param allowsTf32 whether operands may be rounded to TF32
  */
 record LinearKernels(int multiprocessors, boolean allowsTf32) {
+    /** For devices on which none of the kernels runs. */
     static final LinearKernels NONE = new LinearKernels(0, false);
 
     static LinearKernels on(Device device) {
@@ -45,7 +46,7 @@ record LinearKernels(int multiprocessors, boolean allowsTf32) {
     JavaOperator fastest(Epilogue epilogue, View x, List<View> weights, List<ProgramValue> results) {
         long[] shape = weights.get(0).shape();
         boolean areEqual = weights.stream().allMatch(w -> w.shape()[0] == shape[0]);
-        if (multiprocessors == 0 || !areEqual || weights.size() > LinearProblem.MOST_WEIGHTS) {
+        if (!areEqual || weights.size() > LinearProblem.MOST_WEIGHTS) {
             return null;
         }
         List<Layout> outer = new ArrayList<>(List.of(x.layout()));

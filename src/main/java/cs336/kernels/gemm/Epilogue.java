@@ -11,28 +11,22 @@ import org.bytedeco.pytorch.global.torch;
  */
 public enum Epilogue {
     /** The results, without a function. */
-    NONE(1, 0),
+    NONE,
     /** gelu(P) = P ∘ Φ(P), with the standard normal distribution Φ, of one result P. */
-    GELU(1, 2),
+    GELU,
     /** silu(P) ∘ Q of two results P and Q. */
-    SWIGLU(2, 4);
+    SWIGLU;
 
-    private final int results;
-    private final int savedAccesses; // per element of the function's value, by storing and reading results
-
-    Epilogue(int results, int savedAccesses) {
-        this.results = results;
-        this.savedAccesses = savedAccesses;
-    }
-
-    /** Returns the bytes of results of this dtype that a separate kernel for the function would make necessary. */
+    /**
+     * Returns the bytes that are not moved: a separate kernel would need stored results of this dtype, and read them.
+     */
     double savedBytes(LinearProblem problem, DType type) {
-        return (double) type.bytes() * savedAccesses * problem.rows() * problem.columns();
+        return this == NONE ? 0 : 2.0 * type.bytes() * problem.rows() * problem.allColumns();
     }
 
     /** Returns the number of columns that are stored for a problem. */
     long columns(LinearProblem problem) {
-        return problem.allColumns() / results;
+        return this == SWIGLU ? problem.columns() : problem.allColumns();
     }
 
     /** Returns the function of results that are side by side, by PyTorch's operators. */
