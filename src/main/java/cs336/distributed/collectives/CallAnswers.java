@@ -1,12 +1,8 @@
 package cs336.distributed.collectives;
 
 import cs336.torch.MemoryScope;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
-import org.bytedeco.pytorch.ByteVector;
-import org.bytedeco.pytorch.Store;
-import org.bytedeco.pytorch.StringVector;
 
 /**
  * A background thread that tells other ranks a call of this rank. It answers ranks that compare a call by
@@ -19,14 +15,14 @@ final class CallAnswers implements AutoCloseable {
 
     private final int rank; // in the world
     private final CollectiveLog calls;
-    private final Store store;
+    private final StoreTexts store;
     private final Thread thread = new Thread(this::run, "call answers");
 
     /** Starts the thread. */
     CallAnswers(Rendezvous rendezvous, CollectiveLog calls) {
         rank = rendezvous.world().rank();
         this.calls = calls;
-        store = rendezvous.connection();
+        store = new StoreTexts(rendezvous.connection());
         thread.setDaemon(true);
         thread.start();
     }
@@ -51,16 +47,15 @@ final class CallAnswers implements AutoCloseable {
     /** Answers the last question if this rank has made the call, and returns its number. */
     private long answer(long answered) {
         try (var scope = MemoryScope.open()) {
-            if (!store.check(new StringVector(ASKED))) {
+            if (!store.has(ASKED)) {
                 return answered;
             }
-            long number = Long.parseLong(new String(store.get(ASKED).get(), StandardCharsets.UTF_8));
+            long number = Long.parseLong(store.get(ASKED));
             String call = number == answered ? null : calls.earlier(number);
             if (call == null) {
                 return answered;
             }
-            String key = Rendezvous.key(CollectiveLog.first(number), rank);
-            store.set(key, new ByteVector(call.getBytes(StandardCharsets.UTF_8)));
+            store.set(Rendezvous.key(CollectiveLog.first(number), rank), call);
             return number;
         }
     }
@@ -74,13 +69,6 @@ final class CallAnswers implements AutoCloseable {
     @Override
     public void close() {
         stop();
-        try {
-            thread.join(LONGEST_REQUEST.toMillis());
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-        if (!thread.isAlive()) {
-            store.close();
-        }
+        store.closeAfter(thread, LONGEST_REQUEST);
     }
 }

@@ -21,9 +21,9 @@ import java.util.StringJoiner;
  *   <li>The first time that a call follows a certain other call, all ranks compare it through the rendezvous store. A
  *       training loop does so in its first two iterations only, so later steps cost nothing. A missing call, an
  *       additional call or a different order usually creates a new pair of successive calls, which is compared again.
- *       Ranks for which the pair is not new answer through {@link CallAnswers} within a few seconds. It does not if
- *       equal calls follow each other, such as all-reduces of gradients of one shape. The other two comparisons then
- *       find the difference.
+ *       It does not if equal calls follow each other, such as all-reduces of gradients of one shape. The other two
+ *       comparisons then find the difference. Ranks for which a pair is not new answer through {@link CallAnswers}
+ *       within a few seconds.
  *   <li>Each rank keeps a fingerprint of all its calls. Ranks compare the fingerprints in a barrier, when they gather
  *       objects, and when they leave the group.
  *   <li>After a failure ranks compare their last {@value #KEPT_CALLS} calls.
@@ -186,16 +186,14 @@ final class CollectiveLog {
     private void compare(CollectiveCall call) {
         String key = first(count);
         rendezvous.post(key, call.toString());
-        long start = System.nanoTime();
-        long end = start + rendezvous.timeout().toNanos();
+        long end = rendezvous.deadline();
+        long askAt = System.nanoTime() + ASK_AFTER.toNanos();
         boolean asked = false;
         for (int other : others) {
-            String theirs = asked ? null : rendezvous.readUntil(key, other, start + ASK_AFTER.toNanos());
+            String theirs = rendezvous.readUntil(key, other, asked ? end : askAt);
             if (theirs == null && !asked) {
                 CallAnswers.ask(rendezvous, count);
                 asked = true;
-            }
-            if (theirs == null) {
                 theirs = rendezvous.readUntil(key, other, end);
             }
             if (theirs == null) {

@@ -1,15 +1,11 @@
 package cs336.distributed.collectives;
 
 import cs336.torch.MemoryScope;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
-import org.bytedeco.pytorch.ByteVector;
-import org.bytedeco.pytorch.Store;
-import org.bytedeco.pytorch.StringVector;
 
 /**
  * The heartbeats and failure reports of ranks that no common launcher watches, such as those of torchrun and Slurm. All
@@ -41,7 +37,7 @@ public final class RankWatch implements AutoCloseable {
     private static final String INFORMED = "watch/informed";
 
     private final World world;
-    private final Store store;
+    private final StoreTexts store;
     private final Supplier<String> location;
     private final Thread thread;
     private boolean stopped;
@@ -75,7 +71,7 @@ public final class RankWatch implements AutoCloseable {
      */
     RankWatch(Rendezvous rendezvous, Supplier<String> location) {
         world = rendezvous.world();
-        store = rendezvous.connection();
+        store = new StoreTexts(rendezvous.connection());
         this.location = location;
         thread = new Thread(this::run, "rank watch");
         thread.setDaemon(true);
@@ -125,7 +121,7 @@ public final class RankWatch implements AutoCloseable {
                 set(BEAT, String.valueOf(++beat));
                 if (failure != null) {
                     afterOwn(failure);
-                } else if (has(ALARM)) {
+                } else if (store.has(ALARM)) {
                     afterAlarm();
                 }
             } catch (RuntimeException e) { // rank 0 has ended
@@ -165,7 +161,7 @@ public final class RankWatch implements AutoCloseable {
             } else {
                 claim(new FirstFailure(world.rank(), failure.reason));
             }
-            setShared(ALARM, "");
+            store.set(ALARM, "");
             judgedAt = now + LOST_AFTER.toNanos();
             lingersUntil = judgedAt + LINGER.toNanos();
         }
@@ -182,14 +178,14 @@ public final class RankWatch implements AutoCloseable {
      * Publishes a failure, unless another rank has published one, in one request: this rank may be killed at any time.
      */
     private void claim(FirstFailure failure) {
-        store.compareSet(FIRST, new ByteVector(), bytes(failure.rank + "\n" + failure.reason));
+        store.setFirst(FIRST, failure.rank + "\n" + failure.reason);
     }
 
     /** Reads the first failure and returns whether there is one. */
     private boolean readFirst() {
-        if (!informed && has(FIRST)) {
+        if (!informed && store.has(FIRST)) {
             informed = true;
-            String[] lines = get(FIRST).split("\n", 2);
+            String[] lines = store.get(FIRST).split("\n", 2);
             know(new FirstFailure(Integer.parseInt(lines[0]), lines[1]), false);
             set(INFORMED, "");
         }
@@ -204,7 +200,7 @@ public final class RankWatch implements AutoCloseable {
 
     private boolean allInformed() {
         for (int rank = 0; rank < world.size(); rank++) {
-            if (rank != first.rank && !has(Rendezvous.key(INFORMED, rank))) {
+            if (rank != first.rank && !store.has(Rendezvous.key(INFORMED, rank))) {
                 return false;
             }
         }
@@ -216,19 +212,20 @@ public final class RankWatch implements AutoCloseable {
         List<String> now = beats();
         var others = new ArrayList<Integer>();
         for (int rank = 0; rank < world.size(); rank++) {
-            if (rank != world.rank() && !has(Rendezvous.key(VICTIM, rank))) {
+            if (rank != world.rank() && !store.has(Rendezvous.key(VICTIM, rank))) {
                 others.add(rank);
             }
         }
         for (int rank : others) {
-            if (now.get(rank).equals(beats.get(rank)) && !has(Rendezvous.key(LOCATION, rank))) {
+            if (now.get(rank).equals(beats.get(rank)) && !store.has(Rendezvous.key(LOCATION, rank))) {
                 return new FirstFailure(rank, "its process has ended or does not respond");
             }
         }
         String report = "; rank " + world.rank() + " reports: " + failure.reason;
         for (int rank : others) {
-            String where =
-                    has(Rendezvous.key(LOCATION, rank)) ? get(Rendezvous.key(LOCATION, rank)) : "does not respond";
+            String where = store.has(Rendezvous.key(LOCATION, rank))
+                    ? store.get(Rendezvous.key(LOCATION, rank))
+                    : "does not respond";
             if (!where.startsWith(ProcessGroup.BLOCKED)) {
                 return new FirstFailure(rank, "it " + where + report);
             }
@@ -239,29 +236,13 @@ public final class RankWatch implements AutoCloseable {
     private List<String> beats() {
         var found = new ArrayList<String>();
         for (int rank = 0; rank < world.size(); rank++) {
-            found.add(has(Rendezvous.key(BEAT, rank)) ? get(Rendezvous.key(BEAT, rank)) : "");
+            found.add(store.has(Rendezvous.key(BEAT, rank)) ? store.get(Rendezvous.key(BEAT, rank)) : "");
         }
         return found;
     }
 
     private void set(String name, String text) {
-        setShared(Rendezvous.key(name, world.rank()), text);
-    }
-
-    private void setShared(String key, String text) {
-        store.set(key, bytes(text));
-    }
-
-    private static ByteVector bytes(String text) {
-        return new ByteVector(text.getBytes(StandardCharsets.UTF_8));
-    }
-
-    private boolean has(String key) {
-        return store.check(new StringVector(key));
-    }
-
-    private String get(String key) {
-        return new String(store.get(key).get(), StandardCharsets.UTF_8);
+        store.set(Rendezvous.key(name, world.rank()), text);
     }
 
     /** Stops the heartbeat. */
@@ -271,13 +252,6 @@ public final class RankWatch implements AutoCloseable {
             stopped = true;
             notifyAll();
         }
-        try {
-            thread.join(LOST_AFTER.toMillis());
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        }
-        if (!thread.isAlive()) {
-            store.close();
-        }
+        store.closeAfter(thread, LOST_AFTER);
     }
 }

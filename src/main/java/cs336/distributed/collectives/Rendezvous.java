@@ -10,7 +10,6 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -24,7 +23,6 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.bytedeco.javacpp.chrono.Milliseconds;
-import org.bytedeco.pytorch.ByteVector;
 import org.bytedeco.pytorch.FileStore;
 import org.bytedeco.pytorch.IntOptional;
 import org.bytedeco.pytorch.PrefixStore;
@@ -71,6 +69,7 @@ public final class Rendezvous implements AutoCloseable {
     private final boolean inFile;
     private final Store owned; // the server on rank 0; closed by the rendezvous of all ranks, not by its last user
     private final Store store; // a clone with C++ reference counting, which process groups can share
+    private final StoreTexts texts; // in the store
     private volatile boolean unresponsive;
 
     private Rendezvous(World world, Duration timeout, Store owned) {
@@ -82,6 +81,7 @@ public final class Rendezvous implements AutoCloseable {
         this.owned = MemoryScope.keep(owned);
         store = connection();
         store.setTimeout(milliseconds(timeout));
+        texts = new StoreTexts(store);
     }
 
     private Rendezvous(Rendezvous whole, String name, List<Integer> members) {
@@ -93,6 +93,7 @@ public final class Rendezvous implements AutoCloseable {
         owned = whole.owned;
         store = connection();
         store.setTimeout(milliseconds(timeout));
+        texts = new StoreTexts(store);
     }
 
     /**
@@ -355,9 +356,8 @@ public final class Rendezvous implements AutoCloseable {
 
     /** Publishes a text in place of an earlier one with this key, whichever rank published it. */
     void publish(String key, String text) {
-        byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         request(() -> {
-            store.set(key, new ByteVector(bytes));
+            texts.set(key, text);
             return null;
         });
     }
@@ -372,12 +372,12 @@ public final class Rendezvous implements AutoCloseable {
             try {
                 store._wait(new StringVector(key), milliseconds(limit));
             } catch (RuntimeException e) {
-                if (store.check(new StringVector(key))) {
+                if (texts.has(key)) {
                     throw e;
                 }
                 return null;
             }
-            return new String(store.get(key).get(), StandardCharsets.UTF_8);
+            return texts.get(key);
         });
     }
 
@@ -399,7 +399,7 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private String get(String key) {
-        return request(() -> new String(store.get(key).get(), StandardCharsets.UTF_8));
+        return request(() -> texts.get(key));
     }
 
     /**
@@ -408,7 +408,7 @@ public final class Rendezvous implements AutoCloseable {
      */
     private boolean appears(String key, Duration limit) {
         long end = System.nanoTime() + limit.toNanos();
-        while (!store.check(new StringVector(key))) {
+        while (!texts.has(key)) {
             if (System.nanoTime() >= end) {
                 return false;
             }
@@ -418,7 +418,7 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private boolean has(String key) {
-        return request(() -> store.check(new StringVector(key)));
+        return request(() -> texts.has(key));
     }
 
     /** Runs a request that does not depend on another rank; a busy file system or host may take seconds to answer. */
