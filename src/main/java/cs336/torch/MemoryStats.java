@@ -10,6 +10,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.cuda.DeviceAllocator;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch.DeviceType;
@@ -100,9 +101,7 @@ public final class MemoryStats {
                     kibibytes("/proc/meminfo", "MemAvailable"),
                     controlGroupFree(
                             Path.of("/sys/fs/cgroup"),
-                            Files.readString(Path.of("/proc/self/cgroup"))
-                                    .lines()
-                                    .toList()));
+                            lines(Path.of("/proc/self/cgroup")).toList()));
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the control groups of this process", e);
         }
@@ -149,8 +148,7 @@ public final class MemoryStats {
 
     static long outOfMemoryKills(Path vmstat) {
         try {
-            return Files.readString(vmstat)
-                    .lines()
+            return lines(vmstat)
                     .filter(line -> line.startsWith("oom_kill "))
                     .mapToLong(MemoryStats::number)
                     .sum();
@@ -179,11 +177,15 @@ public final class MemoryStats {
         return 1024 * read(Path.of(file), field + ":");
     }
 
+    /** Returns the lines of a file, also on an interrupted thread, on which {@link Files#lines} fails. */
+    private static Stream<String> lines(Path file) throws IOException {
+        return Files.readString(file).lines();
+    }
+
     /** Returns the number in the line that begins so. */
     private static long read(Path file, String field) {
-        try { // readString, because Files.lines fails on an interrupted thread
-            return number(Files.readString(file)
-                    .lines()
+        try {
+            return number(lines(file)
                     .filter(line -> line.startsWith(field))
                     .findFirst()
                     .orElseThrow(() -> new IllegalStateException(file + " has no line " + field)));
