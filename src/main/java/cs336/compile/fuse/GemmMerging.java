@@ -92,10 +92,9 @@ final class GemmMerging {
         mergeSums();
         withCommon(program, RIGHT, LEFT).forEach(gemms -> merge(gemms, RIGHT));
         Program merged = replacements.applied(constants);
-        if (merged == null || merged == program) {
+        if (merged == program) {
             constants.keySet().removeAll(program.constants().keySet());
             constants.values().forEach(Tensor::close);
-            return program;
         }
         return merged;
     }

@@ -44,8 +44,7 @@ final class LinearGemms {
     private Program run() {
         program.operations().forEach(this::replaceEpilogue);
         GemmMerging.withCommonInput(program).forEach(this::replaceLayers);
-        Program replaced = replacements.applied(program.constants());
-        return replaced == null ? program : replaced;
+        return replacements.applied(program.constants());
     }
 
     /** Replaces matrix multiplications and the epilogue that ends with this operation. */

@@ -120,7 +120,7 @@ final class Replacements {
     }
 
     /**
-     * Returns the program with all changes, simplified; the same program if there are none, or null if an operation
+     * Returns the program with all changes, simplified; the program as it was if there are none, or if an operation
      * would need its own result.
      *
      * @param constants those of the changed program
@@ -138,7 +138,7 @@ final class Replacements {
         operations.addAll(added);
         List<Operation> sorted = sorted(program.withOperations(operations));
         return sorted == null
-                ? null
+                ? program
                 : Simplification.of(program.withConstants(constants)
                         .withOperations(sorted)
                         .withOutputs(this::moved)

@@ -24,6 +24,14 @@ public enum Epilogue {
         return this == NONE ? 0 : 2.0 * type.bytes() * problem.rows() * problem.allColumns();
     }
 
+    /**
+     * Returns whether tiles with this number of columns are those that the function needs: for SwiGLU each has columns
+     * of both results, otherwise of one.
+     */
+    boolean canUseTiles(LinearProblem problem, int tileColumns) {
+        return this == SWIGLU || problem.weights() == 1 || problem.columns() % tileColumns == 0;
+    }
+
     /** Returns the number of columns that are stored for a problem. */
     long columns(LinearProblem problem) {
         return this == SWIGLU ? problem.columns() : problem.allColumns();

@@ -64,9 +64,7 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
      * for the epilogue.
      */
     public boolean isFaster(LinearProblem problem, int multiprocessors) {
-        boolean haveTiles =
-                epilogue == Epilogue.SWIGLU || problem.weights() == 1 || problem.columns() % TILE_COLUMNS == 0;
-        if (problem.isEmpty() || !haveTiles) {
+        if (problem.isEmpty() || !epilogue.canUseTiles(problem, TILE_COLUMNS)) {
             return false;
         }
         double cycles = problem.waves(TILE_ROWS, TILE_COLUMNS, multiprocessors)

@@ -95,8 +95,7 @@ public record Tf32Gemm(Epilogue epilogue) implements JavaOperator {
     /** Returns the columns of a tile with the shortest predicted time, unless no tile fits the weights. */
     private Optional<Integer> fastestTile(LinearProblem problem, int multiprocessors) {
         return TILE_COLUMNS.stream()
-                .filter(tileColumns ->
-                        epilogue == Epilogue.SWIGLU || problem.weights() == 1 || problem.columns() % tileColumns == 0)
+                .filter(tileColumns -> epilogue.canUseTiles(problem, tileColumns))
                 .min(Comparator.comparing(tileColumns -> cycles(problem, tileColumns, multiprocessors)));
     }
 
