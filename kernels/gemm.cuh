@@ -66,12 +66,12 @@ template <int BlockRows, int Columns> struct TilePosition {
     }
 };
 
-// The work of a block: its cluster computes tiles firstTile, firstTile + clusters, … below `tiles`, each with `stages` stages.
+// The work of a block: its cluster computes tiles cluster, cluster + clusters, … below `tiles`, each with `stages` stages.
 template <int BlockRows, int Columns, int Depth> struct BlockWork {
-    int rank, firstTile, clusters, tileRows, tileColumns, tiles, stages;
+    int rank, cluster, clusters, tileRows, tileColumns, tiles, stages;
 
     __device__ __forceinline__ BlockWork(int rows, int columns, int depth)
-        : rank(blockIdx.x % CLUSTER), firstTile(blockIdx.x / CLUSTER), clusters(gridDim.x / CLUSTER),
+        : rank(blockIdx.x % CLUSTER), cluster(blockIdx.x / CLUSTER), clusters(gridDim.x / CLUSTER),
           tileRows((rows + CLUSTER * BlockRows - 1) / (CLUSTER * BlockRows)), tileColumns((columns + Columns - 1) / Columns),
           tiles(tileRows * tileColumns), stages((depth + Depth - 1) / Depth) {}
 };

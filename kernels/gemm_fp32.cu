@@ -154,7 +154,7 @@ gemm_fp32(const __grid_constant__ TensorMap p, const __grid_constant__ TensorMap
           float *d, int rows, int columns, int depth, int transposed) {
     extern __shared__ char dynamicShared[];
     Stages ring(dynamicShared);
-    auto [rank, firstTile, clusters, tileRows, tileColumns, tiles, stages] =
+    auto [rank, cluster, clusters, tileRows, tileColumns, tiles, stages] =
         BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
     clusterSync();
@@ -163,7 +163,7 @@ gemm_fp32(const __grid_constant__ TensorMap p, const __grid_constant__ TensorMap
     if (threadIdx.x < WARPGROUP) {
         registersDown<40>();
         if (threadIdx.x == 0) {
-            for (int tile = firstTile; tile < tiles; tile += clusters) {
+            for (int tile = cluster; tile < tiles; tile += clusters) {
                 Position at(tile, tileRows, tileColumns, rank);
                 int rowOfQ = at.column + rank * LOADED_COLUMNS;
                 for (int i = 0; i < stages; i++) {
@@ -190,7 +190,7 @@ gemm_fp32(const __grid_constant__ TensorMap p, const __grid_constant__ TensorMap
     } else {
         registersUp<232>();
         int thread = threadIdx.x - WARPGROUP, lane = thread % 32, warp = thread / 32;
-        for (int tile = firstTile; tile < tiles; tile += clusters) {
+        for (int tile = cluster; tile < tiles; tile += clusters) {
             float sums[SUMS] = {};
             if constexpr (PRODUCTS == 1) {
                 multiplyOnce(sums, ring, next, stages, warp, lane);

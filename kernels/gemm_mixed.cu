@@ -11,12 +11,16 @@
 // A stage is a depth of 64. Two warpgroups multiply, with 64 columns and 256 rows of the product each. They transpose their
 // results in the buffer of a tile's last stage, from which TMA stores them.
 //
+// The last tiles may be too few for all clusters. Then several clusters compute a part of the depth of each of them (split-K).
+// They store their sums in fp32, and gemm_mixed_sum adds the parts in a fixed order.
+//
 // Macros set at compile time:
 //   ELEMENT       bf16 or fp16
 //   EPILOGUE      NONE, GELU or SWIGLU
 //   STAGES        stages in shared memory
 //   THREADS       threads per block: 384
 //   SHARED_BYTES  dynamic shared memory per block
+//   SUM_THREADS   threads per block of gemm_mixed_sum: 256
 
 #include "epilogue.cuh"
 #include "gemm.cuh"
@@ -33,6 +37,7 @@ constexpr int ALL_CONSUMERS = 1; // named barriers: this one, and the next ones 
 typedef Ring<STAGES, STAGE_BYTES> Stages;         // W, then X
 static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
+static_assert(SUM_THREADS == CONSUMERS * WARPGROUP, "as many as have sums");
 static_assert(CONSUMERS * RESULT_BYTES == STAGE_BYTES, "results fit the buffer of a stage");
 
 // The first row and column of a block's tile of the product.
@@ -42,6 +47,27 @@ struct Position {
     __device__ __forceinline__ Position(int tile, int tileRows, int rank)
         : row((tile % tileRows * CLUSTER + rank) * ROWS), column(tile / tileRows * COLUMNS) {}
 };
+
+// What a cluster computes at a time: all stages of one of the first wholeTiles tiles, or a part of those of another tile.
+struct Item {
+    int tile, firstStage, endStage, part; // the parts of all tiles are numbered; part is negative for a whole tile
+
+    __device__ __forceinline__ Item(int item, int wholeTiles, int parts, int stages)
+        : tile(item), firstStage(0), endStage(stages), part(item - wholeTiles) {
+        if (part >= 0) {
+            tile = wholeTiles + part / parts;
+            firstStage = part % parts * stages / parts;
+            endStage = (part % parts + 1) * stages / parts;
+        }
+    }
+};
+
+// The sums of a part are stored as the threads have them: four sums of each thread of a block, then the next four.
+constexpr int VECTORS = ROWS / 2 / 4; // per thread
+
+__device__ __forceinline__ long firstVector(int part, int rank, int thread) {
+    return (long)(part * CLUSTER + rank) * VECTORS * SUM_THREADS + thread;
+}
 
 // Two adjacent elements of W, rounded.
 __device__ __forceinline__ unsigned loadPair(unsigned address) {
@@ -66,12 +92,12 @@ __device__ __forceinline__ void loadWeights(unsigned (&a)[4 * STEPS], unsigned w
     }
 }
 
-// Writes the results of a warp's sums to shared memory as 256 rows of Y: 16 columns, or 8 for SWIGLU.
-__device__ __forceinline__ void writeResults(float (&sums)[ROWS / 2], unsigned results, int warp, int lane) {
+// Writes the results of a warp's sums to shared memory as 2 · SUMS rows of Y: 16 columns, or 8 for SWIGLU.
+template <int SUMS> __device__ __forceinline__ void writeResults(float (&sums)[SUMS], unsigned results, int warp, int lane) {
     if constexpr (EPILOGUE == GELU) replaceByGelu(sums);
     constexpr int STEP = EPILOGUE == SWIGLU ? 16 : 8; // sums for four matrices of 8 × 8 results
 #pragma unroll
-    for (int i = 0; i < ROWS / 2; i += STEP) {
+    for (int i = 0; i < SUMS; i += STEP) {
         unsigned words[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -89,12 +115,13 @@ __device__ __forceinline__ void writeResults(float (&sums)[ROWS / 2], unsigned r
 // multiple of COLUMNS. Y has rowsOfW columns for SWIGLU, else `columns`.
 extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1)
 gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w0, const __grid_constant__ TensorMap w1,
-           const __grid_constant__ TensorMap w2, const __grid_constant__ TensorMap y, int rows, int columns, int rowsOfW,
-           int depth) {
+           const __grid_constant__ TensorMap w2, const __grid_constant__ TensorMap y, float4 *partial, int rows, int columns,
+           int rowsOfW, int depth, int wholeTiles, int parts) {
     extern __shared__ char dynamicShared[];
     Stages ring(dynamicShared);
-    auto [rank, firstTile, clusters, tileRows, tileColumns, tiles, stages] =
+    auto [rank, cluster, clusters, tileRows, tileColumns, tiles, stages] =
         BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
+    int items = wholeTiles + (tiles - wholeTiles) * parts;
     if (threadIdx.x == 0) ring.init();
     clusterSync();
 
@@ -102,20 +129,21 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
     if (threadIdx.x < WARPGROUP) {
         registersDown<72>();
         if (threadIdx.x == 0) {
-            for (int tile = firstTile; tile < tiles; tile += clusters) {
-                Position at(tile, tileRows, rank);
+            for (int i = cluster; i < items; i += clusters) {
+                Item item(i, wholeTiles, parts, stages);
+                Position at(item.tile, tileRows, rank);
                 int matrix = EPILOGUE == SWIGLU ? rank : at.column / rowsOfW;
                 const TensorMap &w = matrix == 0 ? w0 : matrix == 1 ? w1 : w2;
                 int rowOfW = EPILOGUE == SWIGLU ? at.column / 2 : at.column - matrix * rowsOfW + rank * LOADED_COLUMNS;
-                for (int i = 0; i < stages; i++) {
+                for (int stage = item.firstStage; stage < item.endStage; stage++) {
                     barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
                     unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
                     barrierExpect(full, STAGE_BYTES);
-                    tmaLoad(buffer + W_BYTES, x, full, i * DEPTH, at.row, 0, 0);
+                    tmaLoad(buffer + W_BYTES, x, full, stage * DEPTH, at.row, 0, 0);
                     unsigned mine = buffer + rank * LOADED_COLUMNS * ROW_BYTES;
 #pragma unroll
                     for (int half = 0; half < 2; half++) {
-                        tmaMulticast(mine + half * HALF_BYTES, w, full, ALL_BLOCKS, i * DEPTH + half * HALF_DEPTH, 0, 0,
+                        tmaMulticast(mine + half * HALF_BYTES, w, full, ALL_BLOCKS, stage * DEPTH + half * HALF_DEPTH, 0, 0,
                                      rowOfW / 8);
                     }
                     next.advance();
@@ -125,9 +153,10 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
     } else {
         registersUp<216>();
         int thread = threadIdx.x - WARPGROUP, part = thread / WARPGROUP / SHARERS, warp = thread / 32, lane = thread % 32;
-        for (int tile = firstTile; tile < tiles; tile += clusters) {
+        for (int i = cluster; i < items; i += clusters) {
+            Item item(i, wholeTiles, parts, stages);
             float sums[ROWS / 2] = {};
-            for (int i = 0; i < stages; i++) {
+            for (int stage = item.firstStage; stage < item.endStage; stage++) {
                 barrierWait(ring.full(next.stage), next.parity);
                 unsigned a[4 * STEPS];
                 loadWeights(a, ring.buffer(next.stage), warp, lane);
@@ -143,28 +172,67 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
                 wgmmaWait<0>();
                 pin(a);
                 pin(sums);
-                if (i < stages - 1) {
+                if (stage < item.endStage - 1) {
                     ring.release(next.stage, lane);
                     next.advance();
                 }
             }
-            namedSync(ALL_CONSUMERS, CONSUMERS * WARPGROUP); // all have read the last stage
-            unsigned results = ring.buffer(next.stage) + part * RESULT_BYTES;
-            writeResults(sums, results, warp % (4 * SHARERS), lane);
-            asyncFence();
-            namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
-            if (thread % (SHARERS * WARPGROUP) == 0) {
-                Position at(tile, tileRows, rank);
-                int column = at.column / SHARERS + part * (COLUMNS / CONSUMERS);
-                if (at.row < rows && column < columns / SHARERS) tmaStore(y, results, column, at.row, 0, 0);
-                bulkCommit();
-                bulkWaitRead<0>();
+            if (item.part >= 0) {
+                float4 *to = partial + firstVector(item.part, rank, thread);
+#pragma unroll
+                for (int j = 0; j < VECTORS; j++) to[j * SUM_THREADS] = ((float4 *)sums)[j];
+            } else {
+                namedSync(ALL_CONSUMERS, CONSUMERS * WARPGROUP); // all have read the last stage
+                unsigned results = ring.buffer(next.stage) + part * RESULT_BYTES;
+                writeResults(sums, results, warp % (4 * SHARERS), lane);
+                asyncFence();
+                namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
+                if (thread % (SHARERS * WARPGROUP) == 0) {
+                    Position at(item.tile, tileRows, rank);
+                    int column = at.column / SHARERS + part * (COLUMNS / CONSUMERS);
+                    if (at.row < rows && column < columns / SHARERS) tmaStore(y, results, column, at.row, 0, 0);
+                    bulkCommit();
+                    bulkWaitRead<0>();
+                }
+                namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
             }
-            namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
-            ring.release(next.stage, lane); // the results, which were written to it, have been read since
+            ring.release(next.stage, lane); // its operands, and the results that were written to it, have been read since
             next.advance();
         }
         if (thread % (SHARERS * WARPGROUP) == 0) bulkWait<0>();
     }
     clusterSync(); // until then the other block may arrive at this block's barriers and multicast to it
+}
+
+// Adds the parts of tiles. One block computes 32 rows of Y; its threads have the same columns as in gemm_mixed.
+extern "C" __global__ void __launch_bounds__(SUM_THREADS)
+gemm_mixed_sum(const float4 *partial, ELEMENT *y, int rows, int columns, int wholeTiles, int parts) {
+    constexpr int BLOCK_ROWS = 32, SUMS = BLOCK_ROWS / 2, BLOCKS = ROWS / BLOCK_ROWS; // BLOCKS per block of gemm_mixed
+    __shared__ __align__(16) char results[CONSUMERS / SHARERS][BLOCK_ROWS * ROW_BYTES];
+    int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
+    int block = blockIdx.x % BLOCKS, rank = blockIdx.x / BLOCKS % CLUSTER, tile = blockIdx.x / BLOCKS / CLUSTER;
+
+    float sums[SUMS] = {};
+#pragma unroll 4
+    for (int part = 0; part < parts; part++) {
+        const float4 *from = partial + firstVector(tile * parts + part, rank, thread) + block * SUMS / 4 * SUM_THREADS;
+#pragma unroll
+        for (int i = 0; i < SUMS / 4; i++) {
+            float4 v = from[i * SUM_THREADS];
+            sums[4 * i] += v.x, sums[4 * i + 1] += v.y, sums[4 * i + 2] += v.z, sums[4 * i + 3] += v.w;
+        }
+    }
+    writeResults(sums, sharedAddress(results[warp / (4 * SHARERS)]), warp % (4 * SHARERS), lane);
+    __syncthreads();
+
+    int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS);
+    Position at(wholeTiles + tile, tileRows, rank);
+    int rowOfBlock = thread / 8, chunk = thread % 8, row = at.row + block * BLOCK_ROWS + rowOfBlock;
+#pragma unroll
+    for (int i = 0; i < CONSUMERS / SHARERS; i++) {
+        int column = at.column / SHARERS + i * (COLUMNS / CONSUMERS) + chunk * 8;
+        if (row < rows && column < columns / SHARERS) {
+            *(uint4 *)(y + (long)row * (columns / SHARERS) + column) = *(uint4 *)(results[i] + swizzled(rowOfBlock, 16 * chunk));
+        }
+    }
 }

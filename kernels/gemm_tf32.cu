@@ -71,7 +71,7 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
           const __grid_constant__ TensorMap b2, float *c, int rows, int columns, int columnsOfB, int depth) {
     extern __shared__ char dynamicShared[];
     Stages ring(dynamicShared);
-    auto [rank, firstTile, clusters, tileRows, tileColumns, tiles, stages] =
+    auto [rank, cluster, clusters, tileRows, tileColumns, tiles, stages] =
         BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
     clusterSync();
@@ -80,7 +80,7 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
     if (threadIdx.x < WARPGROUP) {
         registersDown<72>();
         if (threadIdx.x == 0) {
-            for (int tile = firstTile; tile < tiles; tile += clusters) {
+            for (int tile = cluster; tile < tiles; tile += clusters) {
                 Position at(tile, tileRows, tileColumns, rank);
                 int matrix = EPILOGUE == SWIGLU ? rank : at.column / columnsOfB;
                 const TensorMap &b = matrix == 0 ? b0 : matrix == 1 ? b1 : b2;
@@ -99,7 +99,7 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
     } else {
         registersUp<216>();
         int thread = threadIdx.x - WARPGROUP, lane = thread % 32;
-        for (int tile = firstTile; tile < tiles; tile += clusters) {
+        for (int tile = cluster; tile < tiles; tile += clusters) {
             float sums[SUMS] = {};
             multiply(sums, ring, next, stages, thread / WARPGROUP, lane);
             Position at(tile, tileRows, tileColumns, rank);

@@ -277,12 +277,11 @@ class AllKernelsCompileTest {
         }
         for (Epilogue epilogue : Epilogue.values()) {
             for (DType type : List.of(DType.BFLOAT16, DType.FLOAT16)) {
+                Map<String, Object> defines = new MixedGemm(epilogue).defines(type);
                 variants.add(KernelVariant.forHopper(
-                        MixedGemm.FILE,
-                        MixedGemm.KERNEL,
-                        new MixedGemm(epilogue).defines(type),
-                        MixedGemm.THREADS,
-                        MixedGemm.SHARED_BYTES));
+                        MixedGemm.FILE, MixedGemm.KERNEL, defines, MixedGemm.THREADS, MixedGemm.SHARED_BYTES));
+                variants.add(KernelVariant.forHopper(
+                        MixedGemm.FILE, MixedGemm.SUM_KERNEL, defines, MixedGemm.SUM_THREADS, 0));
             }
             for (int tileColumns : Tf32Gemm.TILE_COLUMNS) {
                 variants.add(KernelVariant.forHopper(

@@ -231,6 +231,8 @@ public final class SmallLaunches {
                                 .compute(operands(
                                         random(dtype, 1_030, 104), random(DType.FLOAT32, columns, 104), weights));
                     }
+                    new MixedGemm(epilogue) // several clusters compute a tile
+                            .compute(operands(random(dtype, 520, 1_000), random(DType.FLOAT32, 136, 1_000), weights));
                 }
             }
             new Tf32Gemm(Epilogue.NONE)

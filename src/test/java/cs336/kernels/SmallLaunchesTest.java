@@ -29,6 +29,7 @@ class SmallLaunchesTest {
                         "flash_rows_before",
                         "gemm_fp32",
                         "gemm_mixed",
+                        "gemm_mixed_sum",
                         "gemm_tf32",
                         "operand_copy",
                         "rmsnorm_backward",

@@ -28,22 +28,26 @@ public record LinearProblem(long rows, long columns, long depth, int weights) {
         return columns * weights;
     }
 
+    /** Returns the number of clusters that run at the same time. */
+    static int clusters(int multiprocessors) {
+        return multiprocessors / CLUSTER;
+    }
+
     boolean isEmpty() {
         return rows == 0 || columns == 0 || depth == 0;
     }
 
-    private long tiles(long tileRows, long tileColumns) {
+    long tiles(long tileRows, long tileColumns) {
         return IntegerMath.ceilDiv(rows, tileRows) * IntegerMath.ceilDiv(allColumns(), tileColumns);
     }
 
     /** Returns the largest number of tiles that a cluster computes. */
     long waves(long tileRows, long tileColumns, int multiprocessors) {
-        return IntegerMath.ceilDiv(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
+        return IntegerMath.ceilDiv(tiles(tileRows, tileColumns), clusters(multiprocessors));
     }
 
     /** Returns the grid of a launch: at most one block per multiprocessor. */
     GridDim grid(long tileRows, long tileColumns, int multiprocessors) {
-        long clusters = Math.min(tiles(tileRows, tileColumns), multiprocessors / CLUSTER);
-        return new GridDim(Math.toIntExact(clusters * CLUSTER));
+        return TileDivision.whole(tiles(tileRows, tileColumns)).grid(clusters(multiprocessors));
     }
 }

@@ -2,7 +2,7 @@ package cs336.kernels.gemm;
 
 import cs336.kernels.runtime.BlockDim;
 import cs336.kernels.runtime.Gpu;
-import cs336.kernels.runtime.Kernel;
+import cs336.kernels.runtime.GridDim;
 import cs336.kernels.runtime.KernelModule;
 import cs336.kernels.runtime.KernelSource;
 import cs336.kernels.runtime.RowLayout;
@@ -13,8 +13,10 @@ import cs336.torch.JavaOperator;
 import cs336.torch.MemoryScope;
 import cs336.units.IntegerMath;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
@@ -31,11 +33,14 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
     public static final String FILE = "gemm_mixed.cu";
     public static final String KERNEL = "gemm_mixed";
     public static final int THREADS = 384;
+    public static final String SUM_KERNEL = "gemm_mixed_sum";
+    public static final int SUM_THREADS = 256;
 
-    private static final int TILE_COLUMNS = 128;
+    static final int TILE_COLUMNS = 128;
     private static final int BLOCK_ROWS = 256; // of a tile
-    private static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
-    private static final int STAGE_DEPTH = 64;
+    static final int TILE_ROWS = LinearProblem.CLUSTER * BLOCK_ROWS;
+    static final int STAGE_DEPTH = 64;
+    private static final int SUM_BLOCK_ROWS = 32; // of gemm_mixed_sum
     private static final int WEIGHT_DEPTH = 32; // 128 bytes
     private static final int OPERAND_BYTES =
             (TILE_COLUMNS * Float.BYTES + BLOCK_ROWS * DType.BFLOAT16.bytes()) * STAGE_DEPTH; // of a stage
@@ -45,17 +50,22 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
     // predict the kernel's time within 10 %. The others predict the time of casts and cuBLAS within 15 %.
     private static final double STAGE_CYCLES = 1400; // 1,280 by the accesses to shared memory
     private static final double TILE_CYCLES = 6000;
+    private static final double SUM_CYCLES = 5100; // the launch that adds parts of tiles
+    private static final double PART_CYCLES = 220; // per part, whose 256 KiB of sums are stored and read
     private static final double BYTE_CYCLES = 4.15e-4; // of memory traffic at 4.1 TB/s
     private static final int CAST_BYTES = 6; // per element of a weight
     private static final double MULTIPLY_CYCLES = 5.67e-6; // per multiply-add by cuBLAS, at 600 TFLOP/s
     private static final double LAUNCH_CYCLES = 5000; // additional launches of casts and cuBLAS
     private static final int H200_MULTIPROCESSORS = 132;
 
+    /** Adding more parts of a tile would take longer than the shorter parts save. */
+    private static final int MOST_PARTS = 8;
+
     /** The largest ratio of the predicted times at which the kernel is used. */
     private static final double LARGEST_RATIO = 0.95;
 
     private static final KernelSource SOURCE = KernelSource.named(FILE);
-    private static final Map<MixedGemmKey, Kernel> KERNELS = new ConcurrentHashMap<>();
+    private static final Map<MixedGemmKey, KernelModule> MODULES = new ConcurrentHashMap<>();
 
     private record MixedGemmKey(MixedGemm gemm, DType type, Device device) {}
 
@@ -67,12 +77,49 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
         if (problem.isEmpty() || !epilogue.canUseTiles(problem, TILE_COLUMNS)) {
             return false;
         }
-        double cycles = problem.waves(TILE_ROWS, TILE_COLUMNS, multiprocessors)
-                * (IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH) * STAGE_CYCLES + TILE_CYCLES);
+        double cycles =
+                cycles(problem, fastestDivision(problem, multiprocessors), LinearProblem.clusters(multiprocessors));
         double elements = (double) problem.allColumns() * problem.depth();
         double traffic = CAST_BYTES * elements + epilogue.savedBytes(problem, DType.BFLOAT16);
         double separate = BYTE_CYCLES * traffic + MULTIPLY_CYCLES * elements * problem.rows();
         return cycles < LARGEST_RATIO * (LAUNCH_CYCLES + separate * H200_MULTIPROCESSORS / multiprocessors);
+    }
+
+    static long tiles(LinearProblem problem) {
+        return problem.tiles(TILE_ROWS, TILE_COLUMNS);
+    }
+
+    /** Returns the division of the tiles with the shortest predicted time. */
+    static TileDivision fastestDivision(LinearProblem problem, int multiprocessors) {
+        long clusters = LinearProblem.clusters(multiprocessors);
+        long tiles = tiles(problem);
+        long last = tiles % clusters;
+        long mostParts = last == 0 ? 1 : Math.min(clusters / last, Math.min(stages(problem), MOST_PARTS));
+        return IntStream.rangeClosed(1, (int) mostParts)
+                .mapToObj(parts -> parts == 1 ? TileDivision.whole(tiles) : new TileDivision(tiles - last, last, parts))
+                .min(Comparator.comparing(division -> cycles(problem, division, clusters)))
+                .orElseThrow();
+    }
+
+    /** Returns the predicted time in clock cycles. */
+    private static double cycles(LinearProblem problem, TileDivision division, long clusters) {
+        long stages = stages(problem);
+        double whole = IntegerMath.ceilDiv(division.wholeTiles(), clusters) * itemCycles(stages);
+        return division.splitTiles() == 0
+                ? whole
+                : whole
+                        + itemCycles(IntegerMath.ceilDiv(stages, division.parts()))
+                        + SUM_CYCLES
+                        + PART_CYCLES * division.allParts();
+    }
+
+    /** Returns the predicted time of a cluster for these stages of a tile, in clock cycles. */
+    private static double itemCycles(long stages) {
+        return stages * STAGE_CYCLES + TILE_CYCLES;
+    }
+
+    private static long stages(LinearProblem problem) {
+        return IntegerMath.ceilDiv(problem.depth(), STAGE_DEPTH);
     }
 
     /** Returns the macros to compile the kernel with. */
@@ -87,7 +134,9 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
                 "THREADS",
                 THREADS,
                 "SHARED_BYTES",
-                SHARED_BYTES);
+                SHARED_BYTES,
+                "SUM_THREADS",
+                SUM_THREADS);
     }
 
     /**
@@ -134,7 +183,11 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
             Tensor x = inputs[0];
             Tensor[] weights = Arrays.copyOfRange(inputs, 1, inputs.length);
             Tensor product = x.is_cuda()
-                    ? onGpu(x, weights)
+                    ? onGpu(
+                            x,
+                            weights,
+                            fastestDivision(
+                                    LinearProblem.of(x, weights), Gpu.of(x).multiprocessors()))
                     : epilogue.of(x.mm(torch.cat(new TensorVector(weights), 0)
                             .to(x.scalar_type())
                             .t()));
@@ -142,16 +195,21 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
         }
     }
 
-    private Tensor onGpu(Tensor x, Tensor[] weights) {
+    /** Multiplies on the GPU with this division of the tiles. */
+    Tensor onGpu(Tensor x, Tensor[] weights, TileDivision division) {
         Gpu gpu = Gpu.of(x);
         DType type = DType.of(x);
         LinearProblem problem = LinearProblem.of(x, weights);
+        int rows = Math.toIntExact(problem.rows());
         int columns = Math.toIntExact(problem.allColumns());
-        Tensor product = gpu.empty(type, problem.rows(), epilogue.columns(problem));
+        int wholeTiles = Math.toIntExact(division.wholeTiles());
+        Tensor product = gpu.empty(type, rows, epilogue.columns(problem));
+        Tensor partial = gpu.empty(DType.FLOAT32, division.allParts(), TILE_ROWS, TILE_COLUMNS);
         TensorMap[] maps = Arrays.stream(weights).map(MixedGemm::mapOfWeight).toArray(TensorMap[]::new);
-        KERNELS.computeIfAbsent(new MixedGemmKey(this, type, gpu.device()), MixedGemm::load)
+        KernelModule module = MODULES.computeIfAbsent(new MixedGemmKey(this, type, gpu.device()), MixedGemm::load);
+        module.kernel(KERNEL)
                 .launch(
-                        problem.grid(TILE_ROWS, TILE_COLUMNS, gpu.multiprocessors()),
+                        division.grid(LinearProblem.clusters(gpu.multiprocessors())),
                         new BlockDim(THREADS),
                         SHARED_BYTES,
                         TensorMap.of(TensorMap.reachable(x), 1, 1, BLOCK_ROWS, STAGE_DEPTH),
@@ -159,15 +217,32 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
                         maps[Math.min(1, maps.length - 1)],
                         maps[maps.length - 1],
                         TensorMap.of(product, 1, 1, BLOCK_ROWS, STAGE_DEPTH),
-                        Math.toIntExact(problem.rows()),
+                        partial,
+                        rows,
                         columns,
                         Math.toIntExact(problem.columns()),
-                        Math.toIntExact(problem.depth()));
+                        Math.toIntExact(problem.depth()),
+                        wholeTiles,
+                        division.parts());
+        if (division.splitTiles() > 0) {
+            long blocks = division.splitTiles() * TILE_ROWS / SUM_BLOCK_ROWS;
+            module.kernel(SUM_KERNEL)
+                    .launch(
+                            new GridDim(Math.toIntExact(blocks)),
+                            new BlockDim(SUM_THREADS),
+                            0,
+                            partial,
+                            product,
+                            rows,
+                            columns,
+                            wholeTiles,
+                            division.parts());
+        }
         return product;
     }
 
-    private static Kernel load(MixedGemmKey key) {
-        return KernelModule.load(SOURCE, key.gemm.defines(key.type), key.device).kernel(KERNEL);
+    private static KernelModule load(MixedGemmKey key) {
+        return KernelModule.load(SOURCE, key.gemm.defines(key.type), key.device);
     }
 
     private static TensorMap mapOfWeight(Tensor w) {

@@ -13,6 +13,7 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
+import cs336.units.IntegerMath;
 import java.util.Arrays;
 import java.util.Random;
 import java.util.stream.Stream;
@@ -112,6 +113,31 @@ class MixedGemmGpuTest extends ScopedTest {
     }
 
     @Test
+    void splitTilesOfRandomSizesEqualThoseInDoublePrecision() {
+        var draw = new Random();
+        for (int i = 0; i < RUNS; i++) {
+            try (var scope = MemoryScope.open()) {
+                DType type = i % 2 == 0 ? DType.BFLOAT16 : DType.FLOAT16;
+                Epilogue epilogue = Epilogue.values()[i % Epilogue.values().length];
+                long rows = 1 + draw.nextInt(1500);
+                long columns = 8L * (1 + draw.nextInt(500));
+                long depth = 8L * (1 + draw.nextInt(400));
+                Tensor x = random(type, rows, depth);
+                Tensor[] weights = GemmTensors.weights(epilogue, columns, depth);
+                int tiles = (int) MixedGemm.tiles(LinearProblem.of(x, weights));
+                int split = 1 + draw.nextInt(tiles);
+                int stages = (int) IntegerMath.ceilDiv(depth, MixedGemm.STAGE_DEPTH);
+                var division = new TileDivision(tiles - split, split, 1 + draw.nextInt(stages));
+                fillWithNaN(type, rows, columns);
+                fillWithNaN(DType.FLOAT32, division.allParts() * MixedGemm.TILE_ROWS, MixedGemm.TILE_COLUMNS);
+                Tensor found = new MixedGemm(epilogue).onGpu(x, weights, division);
+                Tensor[] products = Arrays.stream(weights).map(w -> exact(x, w)).toArray(Tensor[]::new);
+                requireExact(found, GemmTensors.applied(epilogue, products), epilogue + ", " + division);
+            }
+        }
+    }
+
+    @Test
     void sizesOfModelsEqualThoseInDoublePrecision() {
         for (long rows : new long[] {512, 2048}) {
             try (var scope = MemoryScope.open()) {
@@ -132,8 +158,12 @@ class MixedGemmGpuTest extends ScopedTest {
 
     @Test
     void resultsAreReproducible() {
-        Tensor x = random(DType.BFLOAT16, 1000, 1600);
-        Tensor w = random(DType.FLOAT32, 6400, 1600);
+        requireReproducible(random(DType.BFLOAT16, 1000, 1600), random(DType.FLOAT32, 6400, 1600));
+        // Several clusters compute a tile.
+        requireReproducible(random(DType.BFLOAT16, 1000, 6400), random(DType.FLOAT32, 1600, 6400));
+    }
+
+    private static void requireReproducible(Tensor x, Tensor w) {
         Tensor first = multiply(x, w);
         for (int i = 0; i < RUNS; i++) {
             try (var scope = MemoryScope.open()) {

@@ -31,12 +31,18 @@ class MixedGemmTest extends ScopedTest {
         "512, 10240, 2560, 1, true",
         "512, 2560, 2560, 3, true",
         "512, 10240, 2560, 2, true",
-        "512, 10000, 2560, 1, true",
         "2048, 3072, 768, 1, false",
         "2048, 768, 768, 3, false",
         "2048, 5120, 1280, 1, false",
         "2048, 6400, 1600, 1, false",
-        "2048, 6400, 1600, 2, false",
+        "2048, 6400, 1600, 2, true", // with split tiles, like the next ones
+        "512, 1600, 6400, 1, true",
+        "512, 2560, 10240, 1, true",
+        "512, 10000, 2560, 1, true",
+        "2048, 2560, 10240, 1, true",
+        "512, 1280, 5120, 1, false",
+        "512, 2560, 2560, 1, false",
+        "2048, 2560, 2560, 1, false",
         "2048, 1280, 1280, 3, true",
         "2048, 10240, 2560, 1, true",
         "2048, 2560, 2560, 3, true",
@@ -57,7 +63,7 @@ class MixedGemmTest extends ScopedTest {
     @ParameterizedTest
     @CsvSource({
         "GELU, 2048, 5120, 1280, 1, true", // with the saved traffic
-        "GELU, 2048, 6400, 1600, 1, false", // 200 tiles for 66 clusters: two more than three each
+        "GELU, 2048, 6400, 1600, 1, true", // 200 tiles for 66 clusters: two more than three each, which are split
         "SWIGLU, 2048, 6400, 1600, 2, true",
         "SWIGLU, 2048, 6424, 1600, 2, true", // half of a tile's columns belong to each weight, also in the last tile
         "SWIGLU, 1, 10240, 2560, 2, false"
@@ -66,6 +72,26 @@ class MixedGemmTest extends ScopedTest {
             Epilogue epilogue, long rows, long columns, long depth, int weights, boolean isFaster) {
         var problem = new LinearProblem(rows, columns, depth, weights);
         assertEquals(isFaster, new MixedGemm(epilogue).isFaster(problem, H200_MULTIPROCESSORS));
+    }
+
+    @ParameterizedTest
+    @CsvSource({
+        // rows, columns, depth; of 66 clusters: whole tiles, split tiles, parts
+        "512, 2560, 10240, 0, 20, 3", // takes 0.79 × the time of two parts
+        "512, 10240, 2560, 66, 14, 4",
+        "2048, 2560, 10240, 66, 14, 4",
+        "512, 6400, 1600, 50, 0, 1", // two parts need more clusters
+        "512, 8448, 2560, 66, 0, 1", // no tiles remain
+        "512, 768, 768, 0, 6, 4", // more parts take longer to add
+        "512, 128, 102400, 0, 1, 8",
+        "512, 128, 64, 1, 0, 1"
+    })
+    void theLastTilesAreSplitWhereThatIsFaster(
+            long rows, long columns, long depth, long wholeTiles, long splitTiles, int parts) {
+        var problem = new LinearProblem(rows, columns, depth, 1);
+        assertEquals(
+                new TileDivision(wholeTiles, splitTiles, parts),
+                MixedGemm.fastestDivision(problem, H200_MULTIPROCESSORS));
     }
 
     @Test
