@@ -154,10 +154,12 @@ final class FusedKernel implements TensorOperator {
     /**
      * Returns the tensor of an input, or if its address is not aligned to the accesses of a kernel, a vector that
      * starts with its first element at an aligned address. The vector is a part of a copy of all memory that the kernel
-     * reads through views of the input, before and after this element.
+     * reads through views of the input, before and after this element. It also replaces a tensor without elements,
+     * which has no address although the kernel may read other parts of its storage.
      */
     Tensor aligned(ProgramValue input, Tensor tensor) {
-        if (tensor.numel() == 0 || tensor.data_ptr().address() % KernelEmitter.ACCESS_BYTES == 0) {
+        boolean isAligned = tensor.numel() > 0 && tensor.data_ptr().address() % KernelEmitter.ACCESS_BYTES == 0;
+        if (isAligned) {
             return tensor;
         }
         int bytes = input.dtype().bytes();
@@ -172,8 +174,7 @@ final class FusedKernel implements TensorOperator {
                 after = Math.max(after, IntegerMath.ceilDiv(view.layout().end() * viewBytes - origin, bytes));
             }
         }
-        long perAccess = Math.max(1, KernelEmitter.ACCESS_BYTES / bytes);
-        long start = IntegerMath.roundUp(before, perAccess);
+        long start = IntegerMath.roundUp(before, KernelEmitter.ACCESS_BYTES / bytes);
         Tensor copy = Layout.contiguous(input.dtype(), start + after).empty(device);
         Layout read = Layout.contiguous(input.dtype(), before + after).withOffset(tensor.storage_offset() - before);
         copy.narrow(0, start - before, before + after).copy_(read.view(tensor));

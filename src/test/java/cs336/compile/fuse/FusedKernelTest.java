@@ -82,6 +82,16 @@ class FusedKernelTest extends ScopedTest {
         assertReadable(kernel, kernel.inputs().get(0), shifted[0]);
     }
 
+    /** A tensor without elements has no address. */
+    @Test
+    void aCopyContainsWhatIsReadOfTheStorageOfAnEmptyInput() {
+        Tensor x = torch.randn(32);
+        Tensor[] parts = {x.narrow(0, 16, 0), x.narrow(0, 8, 16)};
+        FusedKernel kernel = kernel(in -> new Tensor[] {in[0], in[1].exp()}, parts);
+        assertEquals(1, kernel.inputs().size());
+        assertReadable(kernel, kernel.inputs().get(0), parts[0]);
+    }
+
     @Test
     void aCopyContainsPairsOfReals() {
         Tensor pairs = torch.view_as_complex(torch.randn(9, 2)).narrow(0, 1, 8);
