@@ -167,9 +167,13 @@ final class Fusion {
     private Set<Node> before(Operation operation) {
         Set<Node> before = new LinkedHashSet<>();
         operation.reads().forEach(view -> before.add(producers.get(view.value())));
-        operation.overwrites().forEach(value -> before.addAll(readers.getOrDefault(value.root(), Set.of())));
+        operation.overwrites().forEach(value -> before.addAll(readers(value.root())));
         before.remove(null);
         return before;
+    }
+
+    private Set<Node> readers(ProgramValue value) {
+        return readers.getOrDefault(value, Set.of());
     }
 
     /** Returns whether one of the nodes before an operation depends on a group and is not the group itself. */
@@ -191,7 +195,7 @@ final class Fusion {
             boolean isLarge =
                     view.layout().elements() > 1 && bytes == view.layout().bytes();
             if (isLarge) { // a tensor of full size is worth loading once for two operations
-                for (Node reader : readers.getOrDefault(view.value(), Set.of())) {
+                for (Node reader : readers(view.value())) {
                     if (reader != producer) {
                         shared.merge(reader, bytes, Long::sum);
                     }
@@ -285,7 +289,7 @@ final class Fusion {
     private long bytesToRead(View view, FusionGroup group, int depth) {
         long load = view.layout().distinctBytes();
         Node producer = producers.get(view.value());
-        boolean isRead = readers.getOrDefault(view.value(), Set.of()).stream().anyMatch(node -> node != producer);
+        boolean isRead = readers(view.value()).stream().anyMatch(node -> node != producer);
         if (producer == null || producer.group == null || isRead || results.contains(view.value())) {
             return load;
         }
@@ -298,8 +302,7 @@ final class Fusion {
     /** Returns whether a value is in memory anyway, because an operation that is not fused or the caller reads it. */
     private boolean isStored(ProgramValue value, Node producer) {
         return results.contains(value)
-                || readers.getOrDefault(value, Set.of()).stream()
-                        .anyMatch(node -> node != producer && node.group == null);
+                || readers(value).stream().anyMatch(node -> node != producer && node.group == null);
     }
 
     // ---- schedule
@@ -346,8 +349,7 @@ final class Fusion {
         List<ProgramValue> stored = new ArrayList<>(node.group.members().stream()
                 .map(Operation::output)
                 .filter(value -> results.contains(value)
-                        || readers.getOrDefault(value, Set.of()).stream()
-                                .anyMatch(other -> other != node && !own.contains(other.operation)))
+                        || readers(value).stream().anyMatch(other -> other != node && !own.contains(other.operation)))
                 .toList());
         List<ProgramValue> needed = new ArrayList<>(stored);
         for (Operation concatenation : own) {

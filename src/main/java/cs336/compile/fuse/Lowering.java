@@ -204,8 +204,8 @@ final class Lowering {
     }
 
     private boolean softmax(ProgramValue out, View x, Argument dim, boolean log) {
-        ReductionOperator max = reduction(ReductionKind.MAX, x, dim);
-        if (max == null || !max.isOverRows(x.layout())) {
+        ReductionOperator max = rowReduction(ReductionKind.MAX, x, dim);
+        if (max == null) {
             return false;
         }
         Layout like = out.layout();
@@ -217,8 +217,8 @@ final class Lowering {
 
     /** (g − Σ g · y) · y for y = softmax(x), and g − exp(y) · Σ g for y = log softmax(x). */
     private boolean softmaxBackward(ProgramValue out, View g, View y, Argument dim, boolean log) {
-        ReductionOperator sum = reduction(ReductionKind.SUM, y, dim);
-        if (sum == null || !sum.isOverRows(y.layout())) {
+        ReductionOperator sum = rowReduction(ReductionKind.SUM, y, dim);
+        if (sum == null) {
             return false;
         }
         Layout like = out.layout();
@@ -233,7 +233,7 @@ final class Lowering {
     private boolean layerNorm(Operation operation) {
         List<Argument> in = operation.arguments();
         View x = (View) in.get(0);
-        ReductionOperator sum = overRows(x, in.get(1));
+        ReductionOperator sum = sumOfLast(x, in.get(1));
         if (sum == null) {
             return false;
         }
@@ -262,7 +262,7 @@ final class Lowering {
         List<Argument> in = operation.arguments();
         View dy = (View) in.get(0);
         View x = (View) in.get(1);
-        ReductionOperator sum = overRows(x, in.get(2));
+        ReductionOperator sum = sumOfLast(x, in.get(2));
         int leading = sum == null ? 0 : x.shape().length - sum.dims().size();
         if (leading == 0) {
             return false;
@@ -286,11 +286,10 @@ final class Lowering {
     }
 
     /** Returns the sum over the last dimensions, whose sizes a constant lists, or null if it cannot be fused. */
-    private ReductionOperator overRows(View x, Argument sizes) {
+    private ReductionOperator sumOfLast(View x, Argument sizes) {
         long[] last = LongStream.range(-((long[]) ((Constant) sizes).value()).length, 0)
                 .toArray();
-        ReductionOperator sum = reduction(ReductionKind.SUM, x, new Constant(last, null));
-        return sum == null || !sum.isOverRows(x.layout()) ? null : sum;
+        return rowReduction(ReductionKind.SUM, x, new Constant(last, null));
     }
 
     private View mean(ReductionOperator sum, View x) {
@@ -417,6 +416,12 @@ final class Lowering {
                         .sorted()
                         .toList();
         return new ReductionOperator(kind, reduced);
+    }
+
+    /** Returns a reduction like {@link #reduction} if its dimensions are the innermost in memory, otherwise null. */
+    private ReductionOperator rowReduction(ReductionKind kind, View x, Argument dims) {
+        ReductionOperator reduction = reduction(kind, x, dims);
+        return reduction != null && reduction.isOverRows(x.layout()) ? reduction : null;
     }
 
     /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */

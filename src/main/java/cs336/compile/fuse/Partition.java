@@ -174,7 +174,7 @@ public record Partition(Program forward, Program backward) {
                 connect(in(value), out(value), isPrimal ? 1 : 1 + value.layout().bytes());
                 Operation producer = producers.get(value);
                 boolean isRecomputable = producer != null && producer.operator() instanceof PointwiseOperator;
-                if (isPrimal || !isRecomputable) {
+                if (!isRecomputable) {
                     connect(SOURCE, in(value), INFINITE);
                 }
             }
