@@ -94,7 +94,7 @@ final class FusionGroup {
 
     /** Returns whether a result is a sum over the rows. */
     boolean hasColumnSums() {
-        return members.stream().anyMatch(member -> levels.get(member.output()) == Level.COLUMN);
+        return members.stream().anyMatch(member -> level(member) == Level.COLUMN);
     }
 
     List<Operation> members() {
@@ -114,6 +114,11 @@ final class FusionGroup {
     /** Returns the level of a value of this group; null for a value from outside. */
     Level level(ProgramValue value) {
         return levels.get(value);
+    }
+
+    /** Returns the level of a member. */
+    Level level(Operation member) {
+        return level(member.output());
     }
 
     /** Returns the views from outside that the members read. */
@@ -164,7 +169,7 @@ final class FusionGroup {
         }
         for (Operation member : members) {
             for (View view : member.reads()) {
-                if (view.value() == value && !isReadable(member, view, levels.get(member.output()), from, columns)) {
+                if (view.value() == value && !isReadable(member, view, level(member), from, columns)) {
                     return false;
                 }
             }
@@ -266,7 +271,11 @@ final class FusionGroup {
     }
 
     /** Returns whether a member reads and computes one number per row. */
-    static boolean isPointwisePerRow(Operation member, Level level) {
+    boolean isPointwisePerRow(Operation member) {
+        return isPointwisePerRow(member, level(member));
+    }
+
+    private static boolean isPointwisePerRow(Operation member, Level level) {
         return level == Level.ROW && !(member.operator() instanceof ReductionOperator);
     }
 

@@ -82,21 +82,20 @@ final class KernelEmitter {
         this.group = group;
         this.outputs = outputs;
         inputs = group.inputs();
-        sums = members(member -> level(member) == Level.COLUMN);
+        sums = members(member -> group.level(member) == Level.COLUMN);
         loads = new KernelLoads(group, outputs);
         expressions = new MemberExpressions(group, loads);
         vector = loads.vector();
-        boolean hasRows = group.hasReduction() && !group.isOverColumns();
-        boolean onlyReducesRows = hasRows && sums.isEmpty();
+        boolean onlyReducesRows = group.hasReduction() && sums.isEmpty();
         Set<Load> ofReductions =
                 onlyReducesRows ? loadsOf(members(member -> member.operator() instanceof ReductionOperator)) : Set.of();
         late = onlyReducesRows ? lateLoads(ofReductions) : Map.of();
-        readTwice = onlyReducesRows ? loadsForTwoPasses(ofReductions) : Map.of();
+        readTwice = loadsForTwoPasses(ofReductions);
         tile = chosen == null ? KernelTile.of(group, vector, !readTwice.isEmpty()) : chosen;
         iterates = !sums.isEmpty() || tile.smBlocks() > 1;
         reloaded = tile.reload() ? readTwice : Map.of();
         long accesses = group.columns() / vector;
-        chunks = hasRows ? (int) IntegerMath.ceilDiv(accesses, tile.rowThreads()) : 1;
+        chunks = group.hasReduction() ? (int) IntegerMath.ceilDiv(accesses, tile.rowThreads()) : 1;
         group.members().forEach(this::findDepth);
     }
 
@@ -220,13 +219,13 @@ final class KernelEmitter {
         if (!tile.prefetch()) {
             return;
         }
-        emitElementLoads(load -> !loads.isOfRow(load));
+        emitElementLoads(load -> !loads.dependsOnRow(load));
         loads.perRow().forEach((load, name) -> {
-            line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + loads.perRow(load)
+            line("    const auto " + name + "Of = [&](long long row) { return row < ROWS ? " + loads.rowNumber(load)
                     + " : (" + loads.held(load) + ")0; };");
             line("    auto " + name + "Next = " + name + "Of(row);");
         });
-        prefetched.addAll(loads.perElement(load -> loads.isVector(load) && loads.isOfRow(load))
+        prefetched.addAll(loads.perElement(load -> loads.isVector(load) && loads.dependsOnRow(load))
                 .keySet());
         line("    extern __shared__ __align__(16) unsigned char staged[];");
         line("    constexpr int ROW_BYTES = CHUNKS * THREADS * BLOCK_ROWS * " + ACCESS_BYTES + ";");
@@ -361,7 +360,7 @@ final class KernelEmitter {
             line("    prefetch(next, 1 - stage);");
         }
         loads.perRow().forEach((load, name) -> {
-            String value = tile.prefetch() ? name + "Next" : loads.perRow(load);
+            String value = tile.prefetch() ? name + "Next" : loads.rowNumber(load);
             line("    const " + loads.held(load) + " " + name + " = " + value + ";");
             if (tile.prefetch()) {
                 line("    " + name + "Next = " + name + "Of(next);");
@@ -370,7 +369,7 @@ final class KernelEmitter {
         if (tile.prefetch()) {
             line("    asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
         }
-        emitElementLoads(load -> !late.containsKey(load) && (!tile.prefetch() || loads.isOfRow(load)));
+        emitElementLoads(load -> !late.containsKey(load) && (!tile.prefetch() || loads.dependsOnRow(load)));
         if (tile.prefetch()) {
             line("    stage = 1 - stage;");
         }
@@ -380,23 +379,23 @@ final class KernelEmitter {
 
     /** Returns the loads that are equal for all rows, so that a cache has them, and that no reduction needs. */
     private Map<Load, String> lateLoads(Set<Load> ofReductions) {
-        return loads.perElement(load -> !loads.isOfRow(load) && !ofReductions.contains(load));
+        return loads.perElement(load -> !loads.dependsOnRow(load) && !ofReductions.contains(load));
     }
 
     /** Returns the loads of whole accesses that both a reduction and the last pass over a row need. */
     private Map<Load, String> loadsForTwoPasses(Set<Load> ofReductions) {
         Set<Load> ofOutputs =
                 loadsOf(stores().stream().map(ElementStore::member).toList());
-        return loads.perElement(load ->
-                loads.isOfRow(load) && loads.isVector(load) && ofReductions.contains(load) && ofOutputs.contains(load));
+        return loads.perElement(load -> loads.dependsOnRow(load)
+                && loads.isVector(load)
+                && ofReductions.contains(load)
+                && ofOutputs.contains(load));
     }
 
     /** Returns the loads of these members and of the elements that they need. */
     private Set<Load> loadsOf(List<Operation> readers) {
         return Stream.concat(readers.stream(), needed(readers).stream())
-                .flatMap(member -> member.reads().stream()
-                        .filter(view -> group.level(view.value()) == null)
-                        .map(view -> loads.of(member, view)))
+                .flatMap(loads::of)
                 .collect(Collectors.toSet());
     }
 
@@ -495,7 +494,7 @@ final class KernelEmitter {
 
     /** Returns the members of a level that the kernel stores. */
     private List<Operation> stored(Level level) {
-        return members(member -> level(member) == level && outputs.contains(member.output()));
+        return members(member -> group.level(member) == level && outputs.contains(member.output()));
     }
 
     /** Returns the stores of elements, those of operands of concatenations last. */
@@ -535,7 +534,7 @@ final class KernelEmitter {
 
     private void emitReductions(int depth) {
         List<Operation> reductions = members(member -> member.operator() instanceof ReductionOperator
-                && level(member) == Level.ROW
+                && group.level(member) == Level.ROW
                 && depths.get(member.output()) == depth);
         if (reductions.isEmpty()) {
             return;
@@ -567,7 +566,7 @@ final class KernelEmitter {
 
     private void emitRowMembers(int depth) {
         for (Operation member : group.members()) {
-            if (FusionGroup.isPointwisePerRow(member, level(member)) && depths.get(member.output()) == depth) {
+            if (group.isPointwisePerRow(member) && depths.get(member.output()) == depth) {
                 line("    const " + CudaType.ofResult(member) + " r" + id(member) + " = " + expressions.of(member)
                         + ";");
             }
@@ -619,18 +618,14 @@ final class KernelEmitter {
         readers.forEach(reader -> reader.reads().forEach(view -> read.add(view.value())));
         for (int i = group.members().size() - 1; i >= 0; i--) { // readers follow what they read
             Operation member = group.members().get(i);
-            if (level(member) == Level.ELEMENT && read.contains(member.output())) {
+            if (group.level(member) == Level.ELEMENT && read.contains(member.output())) {
                 member.reads().forEach(view -> read.add(view.value()));
             }
         }
-        return members(member -> level(member) == Level.ELEMENT && read.contains(member.output()));
+        return members(member -> group.level(member) == Level.ELEMENT && read.contains(member.output()));
     }
 
     // ---- names and parameters
-
-    private Level level(Operation member) {
-        return group.level(member.output());
-    }
 
     /** Returns a number for names in the source, which is the same in equal groups. */
     private int id(Operation member) {

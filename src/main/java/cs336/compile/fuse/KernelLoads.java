@@ -34,13 +34,9 @@ final class KernelLoads {
     KernelLoads(FusionGroup group, List<ProgramValue> outputs) {
         this.group = group;
         inputs = group.inputs();
-        for (Operation member : group.members()) {
-            for (View view : member.reads()) {
-                if (group.level(view.value()) == null) {
-                    expressions.putIfAbsent(of(member, view), "x" + expressions.size());
-                }
-            }
-        }
+        group.members().stream()
+                .flatMap(this::of)
+                .forEach(load -> expressions.putIfAbsent(load, "x" + expressions.size()));
         vector = vector(outputs);
     }
 
@@ -77,10 +73,17 @@ final class KernelLoads {
         expressions.replaceAll(element);
     }
 
+    /** Returns the loads of the views from outside of the group that a member reads. */
+    Stream<Load> of(Operation member) {
+        return member.reads().stream()
+                .filter(view -> group.level(view.value()) == null)
+                .map(view -> of(member, view));
+    }
+
     /** Returns the load by which a member reads a view from outside of the group. */
     Load of(Operation member, View view) {
         Access access = Access.of(member, view);
-        boolean isRow = FusionGroup.isPointwisePerRow(member, group.level(member.output()));
+        boolean isRow = group.isPointwisePerRow(member);
         return new Load(view.value(), view.dtype(), (isRow ? access.ofRows(group.columns()) : access).joined());
     }
 
@@ -93,7 +96,7 @@ final class KernelLoads {
     }
 
     /** Returns whether rows read different elements. */
-    boolean isOfRow(Load load) {
+    boolean dependsOnRow(Load load) {
         return split(load.access).digits().stream()
                 .anyMatch(digit -> digit.place() >= group.columns() && digit.stride() != 0);
     }
@@ -128,8 +131,8 @@ final class KernelLoads {
         return held(load) + " " + name + (isVector(load) ? ";" : "[VEC];");
     }
 
-    /** Returns the expression that loads a row's number. */
-    String perRow(Load load) {
+    /** Returns the expression that loads the element that all columns of the current row read. */
+    String rowNumber(Load load) {
         return "loadElement(" + address(load, "0") + ")";
     }
 

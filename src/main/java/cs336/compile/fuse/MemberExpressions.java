@@ -41,7 +41,7 @@ final class MemberExpressions {
     private String index(Operation member) {
         long[] shape = member.output().layout().shape();
         long size = shape[shape.length - 1];
-        boolean isRow = group.level(member.output()) == Level.ROW;
+        boolean isRow = group.level(member) == Level.ROW;
         if (!isRow && size == group.columns()) {
             return "column + i";
         }
