@@ -193,7 +193,7 @@ final class FusedKernel implements TensorOperator {
     List<Object> structure() {
         Map<ProgramValue, Integer> numbers = new HashMap<>();
         List<Object> structure =
-                new ArrayList<>(List.of(group.elements(), group.columns(), group.isOverColumns(), inputs.size()));
+                new ArrayList<>(List.of(group.elements(), group.columns(), group.isPerColumn(), inputs.size()));
         for (ProgramValue input : inputs) {
             numbers.put(input, numbers.size());
             structure.add(input.layout());

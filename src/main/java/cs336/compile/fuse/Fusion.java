@@ -115,7 +115,7 @@ final class Fusion {
         if (isFusible) {
             for (Node candidate : candidates(operation)) {
                 // The kernel of sums over rows stores nothing else.
-                boolean hasResult = !candidate.group.isOverColumns() || isReduction;
+                boolean hasResult = !candidate.group.isPerColumn() || isReduction;
                 if (hasResult && !dependsOnThrough(before, candidate) && candidate.group.add(operation)) {
                     node = candidate;
                     break;
@@ -237,7 +237,7 @@ final class Fusion {
      */
     private boolean recompute(Node reader, View load) {
         Node producer = producers.get(load.value());
-        if (producer == null || producer.group == null || producer.group.isOverColumns()) {
+        if (producer == null || producer.group == null || producer.group.isPerColumn()) {
             return false;
         }
         Operation original = producer.group.member(load.value());

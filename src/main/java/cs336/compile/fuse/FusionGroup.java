@@ -41,7 +41,7 @@ final class FusionGroup {
 
     private final long elements;
     private long columns; // 0 until a reduction fixes it
-    private boolean overColumns;
+    private boolean perColumn;
     private final List<Operation> members = new ArrayList<>();
     private final List<Operation> concatenations = new ArrayList<>();
     private final Map<ProgramValue, Level> levels = new HashMap<>();
@@ -56,14 +56,14 @@ final class FusionGroup {
     static FusionGroup of(Operation operation) {
         var group = new FusionGroup(iterations(operation));
         if (operation.operator() instanceof ReductionOperator reduction
-                && !reduction.isOverRows(operation.view(0).layout())) {
+                && !reduction.isPerRow(operation.view(0).layout())) {
             group.columns = operation.output().layout().elements();
-            group.overColumns = true;
+            group.perColumn = true;
         }
         return group.elements > 0 && group.add(operation) ? group : null;
     }
 
-    static long iterations(Operation operation) {
+    private static long iterations(Operation operation) {
         return operation.operator() instanceof ReductionOperator
                 ? operation.view(0).layout().elements()
                 : operation.output().layout().elements();
@@ -84,8 +84,8 @@ final class FusionGroup {
     }
 
     /** Returns whether all results are sums over the rows, with one result per column. */
-    boolean isOverColumns() {
-        return overColumns;
+    boolean isPerColumn() {
+        return perColumn;
     }
 
     boolean hasReduction() {
@@ -218,7 +218,7 @@ final class FusionGroup {
             newColumns = level == Level.ROW ? elements / results : results;
         }
         boolean isPaired = operation.operator() == PointwiseOperator.COMPLEX_MUL; // in one thread
-        if (level == null || newColumns > MAX_COLUMNS && !overColumns || newColumns % 2 != 0 && isPaired) {
+        if (level == null || newColumns > MAX_COLUMNS && !perColumn || newColumns % 2 != 0 && isPaired) {
             return false;
         }
         for (View view : operation.reads()) {
@@ -231,7 +231,7 @@ final class FusionGroup {
         if (all == null || !Access.ofOutput(operation).isIdentity() || loads().size() >= MAX_LOADS) {
             return false;
         }
-        if (!overColumns && newColumns > 0 && rowBytes(operation, level, newColumns) > MAX_ROW_BYTES) {
+        if (!perColumn && newColumns > 0 && rowBytes(operation, level, newColumns) > MAX_ROW_BYTES) {
             return false;
         }
         columns = newColumns;
@@ -279,25 +279,22 @@ final class FusionGroup {
         return level == Level.ROW && !(member.operator() instanceof ReductionOperator);
     }
 
+    /** Returns the level that an operation would have in this group, or null if the kernel cannot compute it. */
     private Level levelOf(Operation operation) {
-        long iterations = iterations(operation);
-        if (operation.operator() instanceof ReductionOperator reduction) {
-            if (iterations != elements) {
-                return null;
-            }
-            boolean overRows = reduction.isOverRows(operation.view(0).layout());
-            long results = operation.output().layout().elements();
-            if (!overRows) {
-                boolean fits = (results == columns || columns == 0) && reduction.kind() == ReductionKind.SUM;
-                boolean hasRows = overColumns || results * results <= MAX_COLUMNS_PER_ROW * elements;
-                return fits && hasRows ? Level.COLUMN : null;
-            }
-            return !overColumns && (columns == 0 || results * columns == elements) ? Level.ROW : null;
+        long results = operation.output().layout().elements();
+        boolean isOnePerRow = !perColumn && results * columns == elements;
+        if (!(operation.operator() instanceof ReductionOperator reduction)) {
+            return results == elements ? Level.ELEMENT : isOnePerRow ? Level.ROW : null;
         }
-        if (iterations == elements) {
-            return Level.ELEMENT;
+        if (iterations(operation) != elements) {
+            return null;
         }
-        return !overColumns && columns != 0 && iterations * columns == elements ? Level.ROW : null;
+        if (reduction.isPerRow(operation.view(0).layout())) {
+            return columns == 0 || isOnePerRow ? Level.ROW : null;
+        }
+        boolean isOnePerColumn = (columns == 0 || results == columns) && reduction.kind() == ReductionKind.SUM;
+        boolean hasEnoughRows = perColumn || results * results <= MAX_COLUMNS_PER_ROW * elements;
+        return isOnePerColumn && hasEnoughRows ? Level.COLUMN : null;
     }
 
     /** Returns whether the kernel has the number that a member reads from another one in the same iteration. */

@@ -122,7 +122,7 @@ final class KernelEmitter {
     }
 
     private EmittedKernel kernel() {
-        return group.isOverColumns() ? columnKernel() : rowKernel();
+        return group.isPerColumn() ? columnKernel() : rowKernel();
     }
 
     /** Returns the emitted kernel with its grid. */

@@ -90,7 +90,7 @@ final class KernelLoads {
     /** Returns whether all columns of a row read the same element. */
     boolean isPerRow(Load load) {
         return group.hasReduction()
-                && !group.isOverColumns()
+                && !group.isPerColumn()
                 && split(load.access).digits().stream()
                         .allMatch(digit -> digit.place() >= group.columns() || digit.stride() == 0);
     }
@@ -113,8 +113,7 @@ final class KernelLoads {
             return false;
         }
         Digit fastest = digits.get(digits.size() - 1);
-        return fastest.place() == 1
-                && fastest.stride() == 1
+        return fastest.stride() == 1
                 && fastest.size() % vector == 0
                 && digits.stream().allMatch(digit -> digit == fastest || digit.stride() % vector == 0);
     }

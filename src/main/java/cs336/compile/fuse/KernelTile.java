@@ -45,7 +45,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
      * @param canReload whether a reduction and the last pass read the same elements
      */
     static KernelTile of(FusionGroup group, int vector, boolean canReload) {
-        if (group.isOverColumns()) {
+        if (group.isPerColumn()) {
             return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false, false);
         }
         if (!group.hasReduction()) {
@@ -95,7 +95,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
     /** Returns the tiles to compare in a search. */
     static List<KernelTile> candidates(FusionGroup group, int vector, boolean canReload) {
         List<KernelTile> candidates = new ArrayList<>();
-        if (group.isOverColumns()) {
+        if (group.isPerColumn()) {
             for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
                 candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false, false));
             }

@@ -421,7 +421,7 @@ final class Lowering {
     /** Returns a reduction like {@link #reduction} if its dimensions are the innermost in memory, otherwise null. */
     private ReductionOperator rowReduction(ReductionKind kind, View x, Argument dims) {
         ReductionOperator reduction = reduction(kind, x, dims);
-        return reduction != null && reduction.isOverRows(x.layout()) ? reduction : null;
+        return reduction != null && reduction.isPerRow(x.layout()) ? reduction : null;
     }
 
     /** Appends a reduction to fp32 or fp64 that keeps the reduced dimensions with size 1. */

@@ -40,8 +40,11 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims) implements Tens
         return List.of(result);
     }
 
-    /** Returns whether the reduced dimensions are the innermost ones in the storage order of the input. */
-    boolean isOverRows(Layout input) {
+    /**
+     * Returns whether there is one result per row: the reduced dimensions are the innermost ones in the storage order
+     * of the input.
+     */
+    boolean isPerRow(Layout input) {
         int[] order = input.storageOrder();
         return Arrays.stream(order, order.length - dims.size(), order.length).allMatch(dims::contains);
     }
@@ -51,7 +54,7 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims) implements Tens
      * first if rows are reduced, otherwise reduced ones first; each from the largest stride to the smallest.
      */
     int[] iterationOrder(Layout input) {
-        boolean keptFirst = isOverRows(input);
+        boolean keptFirst = isPerRow(input);
         return Arrays.stream(input.storageOrder())
                 .boxed()
                 .sorted(Comparator.comparing(dim -> dims.contains(dim) == keptFirst))
