@@ -182,7 +182,7 @@ final class KernelLoads {
                 .filter(value -> group.level(value) == Level.ELEMENT || group.level(value) == null)
                 .map(ProgramValue::dtype);
         int widest = Stream.concat(loaded, stored).mapToInt(DType::bytes).max().orElse(1);
-        int vector = Math.min(MAX_VECTOR, Math.max(2, KernelEmitter.ACCESS_BYTES / widest));
+        int vector = Math.min(MAX_VECTOR, KernelEmitter.ACCESS_BYTES / widest);
         while (group.columns() % vector != 0) {
             vector /= 2;
         }
