@@ -95,7 +95,7 @@ class EmulatedKernelsTest {
     }
 
     @Test
-    void kernelsComputeIndicesAndInfiniteNumbers() throws Exception {
+    void kernelsComputeIndicesInfiniteNumbersAndSingleColumns() throws Exception {
         var kernels = new EmulatedKernels();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -103,6 +103,7 @@ class EmulatedKernelsTest {
             add(kernels, in -> new Tensor[] {in[0].add(new Scalar(-1e300)).exp()}, square);
             add(kernels, in -> new Tensor[] {dropout(in[0]).sum(1)}, square);
             add(kernels, in -> new Tensor[] {dropout(in[0].sum(1))}, square);
+            add(kernels, in -> new Tensor[] {in[0].sum(0)}, torch.randn(64, 1));
             TensorFunction targets = in ->
                     new Tensor[] {torch.nll_loss_backward(in[0], in[1], in[2], new TensorOptional(), MEAN, -100, in[3])
                     };

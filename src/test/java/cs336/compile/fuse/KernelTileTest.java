@@ -20,6 +20,7 @@ import cs336.torch.Device;
 import cs336.torch.MemoryScope;
 import cs336.torch.ScopedTest;
 import cs336.torch.Torch;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.DeviceOptional;
@@ -110,6 +111,17 @@ class KernelTileTest extends ScopedTest {
         assertTrue(row >= 0 && row < reduction && reduction < weight, source);
     }
 
+    @Test
+    void severalBlocksThatLoadNarrowRowsTwiceShareAMultiprocessor() {
+        Tensor x = withoutMemory(DType.FLOAT32, Gpu.STREAM_BYTES / Float.BYTES / 1024 + 1, 1024);
+        Program program = Recorder.record(KernelTileTest::norm, x, x, x, withoutMemory(DType.FLOAT32, 1024));
+        String source = kernels(FusionPasses.fuse(program, Device.cpu()))
+                .get(0)
+                .emitted()
+                .source();
+        assertTrue(source.contains("__launch_bounds__(THREADS * BLOCK_ROWS, 8)"), source);
+    }
+
     /** The reduction and the last pass of these functions read up to three tensors. */
     @ParameterizedTest
     @ValueSource(ints = {2048, 4096})
@@ -179,6 +191,26 @@ class KernelTileTest extends ScopedTest {
         KernelSource source = KernelSource.of(FusedKernel.FILE, kernel.source());
         var cubin = KernelCompiler.shared().compile(source, Map.of(), KernelVariant.HOPPER);
         assertEquals(0, cubin.resources(FusedKernel.KERNEL).spillStores());
+    }
+
+    /** Two rows of six tensors take 192 KiB. */
+    @Test
+    void rowsThatDoNotFitIntoSharedMemoryAreNotPrefetched() {
+        Tensor[] inputs = new Tensor[6];
+        Arrays.setAll(inputs, i -> withoutMemory(DType.BFLOAT16, 600, WIDE));
+        TensorFunction function = in -> {
+            Tensor sum = in[0].to(DType.FLOAT32.scalarType());
+            for (int i = 1; i < in.length; i++) {
+                sum = sum.add(in[i]);
+            }
+            Tensor y = sum.softmax(-1);
+            return new Tensor[] {y.to(in[0].scalar_type()), y.sum(0)};
+        };
+        List<FusedKernel> fused = kernels(FusionPasses.fuse(Recorder.record(function, inputs), Device.cpu()));
+        assertEquals(1, fused.size());
+        assertEquals(2, fused.get(0).outputs().size());
+        assertEquals(0, fused.get(0).emitted().sharedBytes());
+        fused.get(0).candidates().forEach(form -> assertTrue(form.fits(192 * 1024 - 1), form.source()));
     }
 
     @ParameterizedTest
