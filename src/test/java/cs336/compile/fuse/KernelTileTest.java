@@ -193,6 +193,23 @@ class KernelTileTest extends ScopedTest {
         assertEquals(0, cubin.resources(FusedKernel.KERNEL).spillStores());
     }
 
+    /** An asynchronous copy has the bytes of a whole access. */
+    @Test
+    void rowsThatStartBetweenAlignedAddressesAreNotPrefetched() {
+        Tensor x = withoutMemory(DType.BFLOAT16, 600, WIDE);
+        Tensor unaligned = withoutMemory(DType.BFLOAT16, 600, WIDE + 1).narrow(1, 0, WIDE);
+        TensorFunction function = in -> {
+            Tensor y = in[0].add(in[1]).softmax(-1);
+            return new Tensor[] {y, y.sum(0)};
+        };
+        String source = kernels(FusionPasses.fuse(Recorder.record(function, x, unaligned), Device.cpu()))
+                .get(0)
+                .emitted()
+                .source();
+        assertTrue(source.contains("Elements<bf16, VEC>::copyAsync(at(stage, 0, k), in0"), source);
+        assertFalse(source.contains("at(stage, 1, k)"), source);
+    }
+
     /** Two rows of six tensors take 192 KiB. */
     @Test
     void rowsThatDoNotFitIntoSharedMemoryAreNotPrefetched() {
