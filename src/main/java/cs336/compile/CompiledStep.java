@@ -70,9 +70,9 @@ import org.bytedeco.pytorch.Tensor;
  * <p>Except for {@link #clip}, settings are made before the first batch; later calls throw
  * {@link IllegalStateException}.
  *
- * <p>Each {@link #run} and {@link #accumulate} allows or forbids TF32 for the whole process, as its precision says, and
- * does not restore it. A recorded step holds its activations and gradients until {@link #close()}. Each step calls
- * {@code zeroGrad()} before it computes new gradients.
+ * <p>During {@link #run} and {@link #accumulate} TF32 is allowed or forbidden for the whole process, as the precision
+ * says. A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
+ * before it computes new gradients.
  */
 public final class CompiledStep implements AutoCloseable {
     static final int WARMUP = 2;
@@ -357,11 +357,13 @@ public final class CompiledStep implements AutoCloseable {
      *     accumulated} batches
      */
     public Tensor run(Tensor inputs, Tensor targets) {
-        ShapeGraph ofShape = prepare(inputs, targets);
-        ofShape.forwardBackward(new Averaging());
-        update();
-        earlier.clear();
-        return ofShape.loss();
+        try (var tf32 = Torch.tf32(precision.tf32())) {
+            ShapeGraph ofShape = prepare(inputs, targets);
+            ofShape.forwardBackward(new Averaging());
+            update();
+            earlier.clear();
+            return ofShape.loss();
+        }
     }
 
     /**
@@ -380,10 +382,12 @@ public final class CompiledStep implements AutoCloseable {
         if (collectivesInGraph) {
             throw new IllegalStateException("accumulate() cannot be used with collectivesInGraph()");
         }
-        ShapeGraph ofShape = prepare(inputs, targets);
-        ofShape.forwardBackward(earlier::add);
-        earlier.endBatch();
-        return ofShape.loss();
+        try (var tf32 = Torch.tf32(precision.tf32())) {
+            ShapeGraph ofShape = prepare(inputs, targets);
+            ofShape.forwardBackward(earlier::add);
+            earlier.endBatch();
+            return ofShape.loss();
+        }
     }
 
     /** Copies a batch to the static inputs of its shape, and removes the gradients of the last call. */
@@ -412,7 +416,6 @@ public final class CompiledStep implements AutoCloseable {
                     "the parameters that require a gradient must not change between accumulate() and run()");
         }
         trainableEarlier = key.trainable();
-        Torch.allowTf32(precision.tf32());
         ShapeGraph ofShape = shapes.computeIfAbsent(key, k -> new ShapeGraph(this, k.inputs, k.targets));
         if (optimizer instanceof ShardedOptimizer<?> sharded) {
             sharded.awaitParameters(); // a recorded forward pass does not wait for each layer

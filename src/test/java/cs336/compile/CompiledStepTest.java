@@ -33,6 +33,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.BinaryOperator;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -40,6 +41,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 class CompiledStepTest {
     private static final TransformerConfig CONFIG = TinyConfig.create();
@@ -398,6 +401,27 @@ class CompiledStepTest {
                 var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {
             assertThrows(IllegalStateException.class, () -> step.lossRows(2));
         }
+    }
+
+    @ParameterizedTest
+    @CsvSource({"FP32, false", "FP32, true", "TF32, false", "TF32, true"})
+    void tf32IsAllowedOnlyDuringAStep(Precision precision, boolean outside) {
+        var during = new ArrayList<Boolean>();
+        BinaryOperator<Tensor> loss = (outputs, targets) -> {
+            during.add(Torch.allowsTf32());
+            return squaredError(outputs, targets);
+        };
+        try (var tf32 = Torch.tf32(outside);
+                var scope = MemoryScope.open();
+                var module = new Perceptron(Device.cpu());
+                var optimizer = new Sgd(module.namedParameters(), 1, 0);
+                var step = CompiledStep.of(module, loss, optimizer, precision)) {
+            step.accumulate(torch.randn(4, 5), torch.randn(4, 3));
+            assertEquals(outside, Torch.allowsTf32());
+            step.run(torch.randn(4, 5), torch.randn(4, 3));
+            assertEquals(outside, Torch.allowsTf32());
+        }
+        assertEquals(List.of(precision.tf32(), precision.tf32()), during);
     }
 
     private static String message(CompiledStep step, Tensor inputs, Tensor targets) {
