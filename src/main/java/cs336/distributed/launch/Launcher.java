@@ -126,7 +126,9 @@ public final class Launcher {
     /**
      * Sets the timeout of the rendezvous and of each collective, 60 seconds by default. A rank may compute for longer
      * while no other rank waits for it; only a process without a heartbeat, which does not depend on the computation,
-     * is ended after this time. The timeout starts when all ranks have loaded their native libraries.
+     * is ended after this time. The timeout starts when all ranks have loaded their native libraries. Gloo and c10d's
+     * watchdog count the time in which all ranks are stopped, as by Ctrl-Z, as time in a collective; it does not count
+     * as time without a heartbeat.
      *
      * @throws IllegalArgumentException if it is below 1 ms
      */
