@@ -95,6 +95,9 @@ import org.bytedeco.pytorch.Tensor;
  * gathered and gradients reduce-scattered within a group; then only shards of gradients are all-reduced across groups,
  * while further units compute. The subgroups belong to the {@link ProcessGroup} and close with it.
  *
+ * <p><b>Hyperparameters.</b> Ranks do not compare what changes no collective, such as the learning rate: all ranks must
+ * give their optimizers the same values.
+ *
  * <p><b>Exclusive use of the group.</b> From the start of a forward pass until {@link #finishGradientSynchronization},
  * no other collective may use the group or the subgroups of its mesh.
  */
