@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
+import cs336.basics.GradientClipping;
 import cs336.basics.Linear;
 import cs336.basics.NnModule;
 import cs336.basics.Optimizer;
@@ -34,6 +35,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BinaryOperator;
+import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -107,7 +109,8 @@ class CompiledStepTest {
                     var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
                     var step = CompiledStep.of(model, optimizer, Precision.FP32)) {
                 Tensor ids = torch.randint(50, new long[] {1, 16}, Device.cpu().options(DType.INT64));
-                (isKept ? step.fuseKeepingAttention() : step.fuse()).run(ids, ids);
+                step.fuseKeepingAttention();
+                (isKept ? step : step.fuse()).run(ids, ids);
                 String text = step.explain();
                 String fused = text.substring(text.indexOf("fused:"));
                 assertEquals(isKept, fused.contains("bmm("), fused);
@@ -422,6 +425,42 @@ class CompiledStepTest {
             assertEquals(outside, Torch.allowsTf32());
         }
         assertEquals(List.of(precision.tf32(), precision.tf32()), during);
+    }
+
+    @Test
+    void clippingAFusedStepScalesTheGradientsOfFp16Only() {
+        for (Precision precision : List.of(Precision.FP32, Precision.FP16)) {
+            try (var scope = MemoryScope.open();
+                    var module = new Perceptron(Device.cpu());
+                    var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
+                    var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, precision)) {
+                step.fuse().clip(1e-3).run(torch.randn(4, 5), torch.randn(4, 3));
+                double norm = GradientClipping.norm(module.parameters()).item_double();
+                assertEquals(precision == Precision.FP16, norm < 2e-3, "norm " + norm);
+            }
+        }
+    }
+
+    @Test
+    void aClosedStepLeavesNoGradientsAndNoNativeObjects() {
+        try (var all = MemoryScope.open();
+                var module = new Perceptron(Device.cpu());
+                var optimizer = new Sgd(module.namedParameters(), 1, 0)) {
+            long before = 0;
+            for (int i = 0; i < 40; i++) {
+                before = i == 10 ? Pointer.totalCount() : before;
+                try (var scope = MemoryScope.open()) {
+                    try (var step =
+                            CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP16)) {
+                        step.accumulate(torch.randn(4, 5), torch.randn(4, 3));
+                    }
+                    assertTrue(module.parameters().stream()
+                            .noneMatch(parameter -> parameter.grad().defined()));
+                }
+            }
+            long more = Pointer.totalCount() - before;
+            assertTrue(more <= 5, more + " more after 30 steps"); // other threads create objects too
+        }
     }
 
     private static String message(CompiledStep step, Tensor inputs, Tensor targets) {
