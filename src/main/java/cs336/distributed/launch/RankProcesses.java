@@ -206,14 +206,7 @@ final class RankProcesses implements AutoCloseable {
 
     /** Handles the next event, or fails if a rank is overdue. */
     private void handleNext(Duration limit) throws InterruptedException {
-        long now = System.nanoTime();
-        long left = limit.toNanos();
-        for (RankProcess rank : ranks) {
-            if (isAwaited(rank)) {
-                left = Math.min(left, awaitedSince(rank) + limit.toNanos() - now);
-            }
-        }
-        RankEvent event = events.poll(Math.min(Math.max(0, left), TICK.toNanos()), TimeUnit.NANOSECONDS);
+        RankEvent event = events.poll(TICK.toNanos(), TimeUnit.NANOSECONDS);
         noteStop();
         if (event == null) {
             for (RankProcess rank : ranks) {
@@ -277,7 +270,7 @@ final class RankProcesses implements AutoCloseable {
      * Returns the failure behind an abort by c10d's NCCL watchdog, which is caused by another rank; null if the process
      * ended for another reason.
      */
-    private static RankWorker.Failed ncclTimeout(ChildJvm.Ending ending) {
+    static RankWorker.Failed ncclTimeout(ChildJvm.Ending ending) {
         return ending.lastLines().stream()
                 .filter(line -> ending.exitCode() == SIGNAL + ABORT && line.contains(NCCL_TIMEOUT))
                 .findFirst()
@@ -361,7 +354,7 @@ final class RankProcesses implements AutoCloseable {
     }
 
     /** Describes the end of a process. */
-    private static String end(ChildJvm.Ending ending) {
+    static String end(ChildJvm.Ending ending) {
         int code = ending.exitCode();
         String crash = crash(ending.lastLines());
         if (crash != null) {

@@ -170,7 +170,7 @@ public class FailingWellTest {
         OF_QUIET_RANK.completeAsync(FailingWellTest::quietRank, task -> new Thread(task).start());
         TOGETHER.put("loads forever", WaitingLaunches.inBackground(FailingWellTest::loadingFailure));
         TOGETHER.put("falls silent", WaitingLaunches.inBackground(() -> {
-            var launcher = Launcher.of(1).timeout(QUIET_TIMEOUT).output(OF_SILENT_RANK.stream());
+            var launcher = Launcher.of(2).timeout(QUIET_TIMEOUT).output(OF_SILENT_RANK.stream());
             return assertThrows(RankFailure.class, () -> launcher.run(FallsSilent.class, "stop"));
         }));
         var disturbed = List.of("is killed", "is stopped", "hangs", "fails in its backward pass");
@@ -420,10 +420,16 @@ public class FailingWellTest {
         }
     }
 
-    /** Is quiet for longer than the timeout, without output or collectives, and then stops its process if asked to. */
+    /**
+     * Is quiet for longer than the timeout, without output or collectives, and then stops its process if asked to. A
+     * second rank computes meanwhile.
+     */
     public static final class FallsSilent implements RankProgram<String, String> {
         @Override
         public String run(ProcessGroup group, String then) throws Exception {
+            if (group.rank() == 1) {
+                Thread.sleep(600_000);
+            }
             Thread.sleep(QUIET_TIMEOUT.plusSeconds(4).toMillis());
             System.out.println("still here");
             if (then.equals("stop")) {
@@ -442,10 +448,12 @@ public class FailingWellTest {
     }
 
     @Test
-    void aRankMayBeQuietForLongerThanTheTimeoutUnlessItsProcessIsStopped() {
+    void aRankMayBeQuietForLongerThanTheTimeoutUnlessItsProcessIsStopped() throws IOException {
         assertEquals(List.of("done"), OF_QUIET_RANK.join());
         RankFailure e = TOGETHER.get("falls silent").join();
-        requireContains(e.getMessage(), "rank 0 of 1: no heartbeat for 5 s; it does not respond");
+        requireContains(e.getMessage(), "rank 0 of 2: no heartbeat for 5 s; it does not respond");
+        requireContains(Files.readString(e.report()), "rank 1: it is at FallsSilent.run (FailingWellTest.java:");
+        Files.delete(e.report());
         assertEquals("[0] still here\n", OF_SILENT_RANK.toString(StandardCharsets.UTF_8));
     }
 

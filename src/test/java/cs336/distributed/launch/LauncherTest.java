@@ -293,6 +293,7 @@ class LauncherTest {
             assertEquals(0, ranks.get(rank).exitValue(), said);
             String local = rank == 2 ? "0 of 1" : rank + " of 2";
             assertTrue(said.contains("[" + rank + "] hello from " + rank + " of 3\n"), said);
+            assertTrue(said.contains("[" + rank + "] variable null, threads "), said); // from standard error
             assertTrue(said.contains("[" + rank + "] " + local + " here [--own, option]\n"), said);
         }
     }
