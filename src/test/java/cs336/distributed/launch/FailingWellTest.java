@@ -59,6 +59,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import picocli.CommandLine;
 
 /** A failure of one rank ends all ranks in time, names the rank and the cause, and leaves no process. */
 @Timeout(300)
@@ -807,6 +808,15 @@ public class FailingWellTest {
         var launcher = Launcher.of(2).backend(CollectiveBackend.NCCL).timeout(KILL_TIMEOUT);
         var e = assertThrows(RankFailure.class, () -> launcher.run(Hello.class, new String[0]));
         requireContains(e.getMessage(), "of 2: device cuda:0 is not available");
+        String[] arguments = {"--processes", "1", "--device", "cuda", "Hello"};
+        assertEquals(2, new CommandLine(new LaunchCommand()).execute(arguments), "exit code before ranks start");
+    }
+
+    @Test
+    void backendAndDeviceAreOptionsOfARankThatJoins() throws IOException {
+        Process rank = LauncherTest.launch(
+                torchrun(0, 1, 29_500), "--backend", "nccl", "--device", "cpu", Hello.class.getName());
+        requireContains(requireEnd(1, rank), "cs336: rank 0 of 1: device must be cuda for nccl, not cpu");
     }
 
     /** Joins a group, and returns the error message or {@code joined}. */
