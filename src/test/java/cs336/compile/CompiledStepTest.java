@@ -34,7 +34,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.BinaryOperator;
+import java.util.stream.Collectors;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -131,12 +133,21 @@ class CompiledStepTest {
                 var model = new TransformerLM(CONFIG, Device.cpu());
                 var ddp = new DistributedDataParallel(model, group, Strategy.bucketed(0.001));
                 var optimizer = new AdamW(model.namedParameters(), AdamWSettings.of(1e-3));
-                var step = CompiledStep.of(ddp, optimizer, Precision.FP32).fuse()) {
+                var step = CompiledStep.of(ddp, optimizer, Precision.FP32).fuse();
+                var ofNorms = new AdamW(norms(model), AdamWSettings.of(1e-3));
+                var stepOfNorms = CompiledStep.of(ddp, ofNorms, Precision.FP32).fuse()) {
             Tensor ids = Tensors.of(new long[] {1, 2, 3, 4}, 1, 4);
             step.run(ids, ids);
             assertTrue(step.stages() > 1, step.stages() + " stages");
             assertEquals(ddp.overlappingBuckets().size(), step.stages());
+            stepOfNorms.run(ids, ids); // although the buckets have other parameters
         }
+    }
+
+    private static Map<String, Tensor> norms(TransformerLM model) {
+        return model.namedParameters().entrySet().stream()
+                .filter(parameter -> parameter.getKey().contains("ln"))
+                .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
     }
 
     /** The autocast of the caller, at the first step or later, does not change fp32 gradients. */
