@@ -328,6 +328,8 @@ class LauncherTest {
         assertEquals(2, command.execute("--processes", "2", "ToyTraining"));
         assertEquals(2, command.execute("--processes", "2", "--class-path", missing, "Hello"));
         assertEquals(2, command.execute("--processes", "2", "--class-path", "pom.xml", "Hello"));
+        assertEquals(2, command.execute("--processes", "1", "--threads", "0", "Hello"));
+        assertEquals(2, command.execute("--processes", "1", "LauncherTest$Hidden"));
         assertEquals(
                 List.of(
                         "--processes must be at least 1, not 0",
@@ -338,7 +340,9 @@ class LauncherTest {
                         "--processes must be at most 128, not 100000",
                         "program must be a RankProgram<String[], …>; 'ToyTraining' takes a ToyTask, which a command line cannot give",
                         "--class-path must consist of existing folders and JAR files, not '" + missing + "'",
-                        "--class-path must consist of existing folders and JAR files, not 'pom.xml'"),
+                        "--class-path must consist of existing folders and JAR files, not 'pom.xml'",
+                        "--threads must be at least 1, not 0",
+                        "program cs336.distributed.launch.LauncherTest$Hidden must be a public class with a public no-argument constructor"),
                 error.toString().lines().toList());
 
         var out = new ByteArrayOutputStream();
