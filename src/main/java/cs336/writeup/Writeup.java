@@ -74,11 +74,6 @@ public final class Writeup {
         return new WriteupBuilder(folder).build();
     }
 
-    /** Returns the title in the front matter. */
-    public String title() {
-        return title;
-    }
-
     /** Returns the writeup as a self-contained HTML page. */
     public String html() {
         return html;
