@@ -9,7 +9,6 @@ import java.util.ArrayList;
 import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.ParameterException;
 
 /** The command {@code precision}: runs the experiments of this package and stores their results. */
 @Command(
@@ -33,11 +32,8 @@ public final class PrecisionCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        try {
-            return sweep.run(spec, survey -> cases(Device.parse(survey.device()).isCuda()), c -> "all in one process");
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
+        return checked(() ->
+                sweep.run(spec, survey -> cases(Device.parse(survey.device()).isCuda()), c -> "all in one process"));
     }
 
     private static List<Case> cases(boolean cuda) {

@@ -27,7 +27,6 @@ import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import tech.tablesaw.api.DoubleColumn;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.StringColumn;
@@ -113,7 +112,7 @@ public final class ProfileCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        try {
+        return checked(() -> {
             ArgumentCheck.atLeast("--warmup", 0, warmup);
             ArgumentCheck.atLeast("--steps", 1, steps);
             List<Path> folders = models.cases().stream()
@@ -136,9 +135,7 @@ public final class ProfileCommand extends LabCommand {
             }
             out().flush();
             return exitCode;
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
+        });
     }
 
     private void requireDrawable(List<Path> folders) {

@@ -15,7 +15,6 @@ import java.nio.file.Path;
 import java.util.List;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.ParameterException;
 
 /**
  * The command {@code memory}: records the memory of models for every combination of sizes, contexts, dtypes and passes.
@@ -49,7 +48,7 @@ public final class MemoryCommand extends LabCommand {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        try {
+        return checked(() -> {
             List<ModelCase> cases = models.cases();
             folder.requireWritable();
             int exitCode = sweep.run(
@@ -58,9 +57,7 @@ public final class MemoryCommand extends LabCommand {
                 draw(ModelCases.folder(toCase(c)));
             }
             return exitCode;
-        } catch (IllegalArgumentException e) {
-            throw new ParameterException(spec.commandLine(), e.getMessage(), e);
-        }
+        });
     }
 
     /** Draws the timeline of a case next to its CSV file, if the case was measured. */
