@@ -78,18 +78,12 @@ final class KernelTrialRun {
 
     private static void send(ZMQ.Socket socket, HMACGenerator signer, String type, Map<String, Object> content) {
         var header = Map.of(
-                "msg_id",
-                type,
-                "msg_type",
-                type,
-                "session",
-                "",
-                "username",
-                "",
-                "version",
-                "5.3",
-                "date",
-                "2026-01-01T00:00:00Z");
+                "msg_id", type,
+                "msg_type", type,
+                "session", "",
+                "username", "",
+                "version", "5.3",
+                "date", "2026-01-01T00:00:00Z");
         byte[][] parts = Stream.of(header, Map.of(), Map.of(), content)
                 .map(part -> new Gson().toJson(part).getBytes(StandardCharsets.UTF_8))
                 .toArray(byte[][]::new);

@@ -127,26 +127,9 @@ record MeasuredCosts(
     private static double launchMs(Precision precision, LinearCost launches) throws IOException {
         String file = precision == Precision.FP32 ? "benchmarking_script" : "torch_compile";
         double ms = MeasurementQuery.of(Project.path(FOLDER))
-                .value(
-                        file,
-                        Map.of(
-                                "size",
-                                "small",
-                                "year",
-                                2025,
-                                "batch",
-                                4,
-                                "context",
-                                128,
-                                "dtype",
-                                precision,
-                                "pass",
-                                "step",
-                                "implementation",
-                                "plain",
-                                "metric",
-                                "total"),
-                        "median");
+                .quantity(file + "[size=small, year=2025, batch=4, context=128, dtype=" + precision
+                        + ", pass=step, implementation=plain, metric=total].median")
+                .value();
         return ms / (launches.perFirst() * ModelSize.SMALL.config().numLayers() + launches.perSecond());
     }
 

@@ -38,12 +38,9 @@ public final class MemoryGrowth {
      * memory; and one thread per operation, because the work is small.
      */
     private static final Map<String, String> ENVIRONMENT = Map.of(
-            "JDK_JAVA_OPTIONS",
-            "-XX:+UseSerialGC -Xms128m -Xmx128m -XX:+AlwaysPreTouch",
-            "OMP_NUM_THREADS",
-            "1",
-            "OPENBLAS_NUM_THREADS",
-            "1");
+            "JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -Xms128m -Xmx128m -XX:+AlwaysPreTouch",
+            "OMP_NUM_THREADS", "1",
+            "OPENBLAS_NUM_THREADS", "1");
 
     /** Work that consists of equal steps. */
     public interface Work {

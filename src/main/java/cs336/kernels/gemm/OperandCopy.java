@@ -61,16 +61,11 @@ public final class OperandCopy {
     /** Returns the macros to compile the kernel with. */
     public static Map<String, Object> defines(boolean isTransposed, int parts) {
         return Map.of(
-                "TRANSPOSED",
-                isTransposed ? 1 : 0,
-                "PARTS",
-                parts,
-                "SIDE",
-                SIDE,
-                "THREADS",
-                THREADS,
-                "SHARED_BYTES",
-                sharedBytes(isTransposed));
+                "TRANSPOSED", isTransposed ? 1 : 0,
+                "PARTS", parts,
+                "SIDE", SIDE,
+                "THREADS", THREADS,
+                "SHARED_BYTES", sharedBytes(isTransposed));
     }
 
     /** Returns the dynamic shared memory of a block, in bytes. */

@@ -113,16 +113,11 @@ public record Tf32Gemm(Epilogue epilogue) implements JavaOperator {
     /** Returns the macros to compile the kernel with. */
     public Map<String, Object> defines(int tileColumns) {
         return Map.of(
-                "EPILOGUE",
-                epilogue.name(),
-                "COLUMNS",
-                tileColumns,
-                "STAGES",
-                GemmOperands.stages(operandBytes(tileColumns)),
-                "THREADS",
-                THREADS,
-                "SHARED_BYTES",
-                sharedBytes(tileColumns));
+                "EPILOGUE", epilogue.name(),
+                "COLUMNS", tileColumns,
+                "STAGES", GemmOperands.stages(operandBytes(tileColumns)),
+                "THREADS", THREADS,
+                "SHARED_BYTES", sharedBytes(tileColumns));
     }
 
     /** Returns the bytes of a stage's operands. */
