@@ -35,12 +35,18 @@ public final class AreaPanel extends XYChart {
 
     /** Creates a chart without areas; see {@link #stack}. */
     public AreaPanel(
-            Frame frame, HorizontalScale scale, List<AxisSpan> spans, List<Mark.ReferenceLine> referenceLines) {
+            Frame frame,
+            HorizontalScale scale,
+            AxisRange range,
+            String yTitle,
+            List<AxisSpan> spans,
+            List<Mark.ReferenceLine> referenceLines) {
         super(ChartStyle.WIDTH, ChartStyle.HEIGHT);
         this.frame = frame;
         this.scale = scale;
         this.spans = spans;
         this.referenceLines = referenceLines;
+        Plot.applyStyle(this, range, yTitle);
     }
 
     /**

@@ -104,9 +104,10 @@ class HoverTextsTest {
         var panel = new AreaPanel(
                 new Frame("", false, Legend.NONE, true, "time (ms)"),
                 scale,
+                AxisRange.of(new double[] {0, 7}, false, true),
+                "memory (MB)",
                 List.of(new AreaPanel.AxisSpan("forward", 0, 1), new AreaPanel.AxisSpan("backward", 1, 2)),
                 List.of());
-        Plot.applyStyle(panel, AxisRange.of(new double[] {0, 7}, false, true), "memory (MB)");
         scale.applyTo(panel.getStyler());
         panel.stack(List.of("weights", "activations"), x, new double[][] {{1, 2, 3}, {4, 5, 0}}, "MB");
         assertEquals(

@@ -19,7 +19,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import org.knowm.xchart.internal.chartpart.Chart;
-import org.knowm.xchart.style.AxesChartStyler;
 
 /** Figures of {@link MemoryTimeline}s: stacked areas of the memory in use by category over allocations and releases. */
 public final class MemoryTimelineChart {
@@ -116,20 +115,13 @@ public final class MemoryTimelineChart {
         var panel = new AreaPanel(
                 frame,
                 scale,
+                range,
+                yTitle.isEmpty() ? "" : yTitle + " (" + symbol + ")",
                 phases,
                 List.of(new Mark.ReferenceLine(
                         peak, "peak " + String.format(Locale.ROOT, "%.3g", peak) + " " + symbol)));
-        AxesChartStyler styler = panel.getStyler();
-        ChartStyle.apply(styler);
-        styler.setXAxisTicksVisible(false);
-        styler.setYAxisMin(range.min());
-        styler.setYAxisMax(range.max());
-        styler.setYAxisTickLabelsFormattingFunction(range.labels());
-        styler.setYAxisTickMarkSpacingHint(44 * ChartStyle.UNITS);
-        styler.setPlotContentSize(1);
-        styler.setXAxisMin(x[0]);
-        styler.setXAxisMax(x[x.length - 1]);
-        panel.setYAxisTitle(yTitle.isEmpty() ? "" : yTitle + " (" + symbol + ")");
+        panel.getStyler().setXAxisMin(x[0]);
+        panel.getStyler().setXAxisMax(x[x.length - 1]);
         panel.stack(names, x, heights, symbol);
         return panel;
     }
