@@ -78,7 +78,7 @@ public final class CollectiveFigures {
     public static Figure throughput(MeasurementQuery measurements) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<AllReducePoint>();
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl", "queued")) {
+        for (Row row : rows(numbers, ONE_NODE, "backend=nccl", "queued")) {
             points.add(AllReducePoint.bandwidth(row, ranks(row) + " GPUs, measured"));
         }
         for (int ranks : ranks(numbers)) {
@@ -104,7 +104,7 @@ public final class CollectiveFigures {
     /** Plots the time of Gloo's all-reduce on one Slurm node and on two, emulated as namespaces of one machine. */
     public static Figure slurmNodes(MeasurementQuery numbers) {
         Table all = labelled(
-                rows(numbers, SLURM, "java", "backend=gloo"),
+                rows(numbers, SLURM, "backend=gloo"),
                 SERIES,
                 row -> row.getInt("nodes") == 1 ? "1 node" : "2 nodes, emulated");
         return overSize(labelled(all, PANEL, row -> ranks(row) + " processes"))
@@ -123,10 +123,10 @@ public final class CollectiveFigures {
     public static Figure emulatedNodes(MeasurementQuery measurements) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<AllReducePoint>();
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl")) {
+        for (Row row : rows(numbers, ONE_NODE, "backend=nccl")) {
             points.add(AllReducePoint.time(row, "1 node: NVLink"));
         }
-        for (Row row : rows(numbers, EMULATED, "java", "backend=nccl")) {
+        for (Row row : rows(numbers, EMULATED, "backend=nccl")) {
             points.add(AllReducePoint.time(row, row.getInt("nodes") + " emulated nodes: sockets"));
         }
         return overSize(Tables.of(AllReducePoint.class, points))
@@ -145,7 +145,7 @@ public final class CollectiveFigures {
     /** Returns the ring model fitted to NCCL's back-to-back all-reduces on this number of GPUs. */
     public static RingAllReduce ring(MeasurementQuery numbers, int ranks) {
         var measured = new ArrayList<RingAllReduce.MeasuredAllReduce>();
-        for (Row row : rows(numbers, ONE_NODE, "java", "backend=nccl, processes=" + ranks, "queued")) {
+        for (Row row : rows(numbers, ONE_NODE, "backend=nccl, processes=" + ranks, "queued")) {
             measured.add(new RingAllReduce.MeasuredAllReduce(
                     ranks, bytes(row.getNumber("megabytes")), Seconds.ms(row.getDouble("median"))));
         }
@@ -157,20 +157,18 @@ public final class CollectiveFigures {
     }
 
     private static List<Integer> ranks(MeasurementQuery numbers) {
-        return rows(numbers, ONE_NODE, "java", "backend=nccl")
+        return rows(numbers, ONE_NODE, "backend=nccl")
                 .intColumn("processes")
                 .unique()
                 .asList();
     }
 
-    private static Table rows(MeasurementQuery numbers, String file, String implementation, String where) {
-        return rows(numbers, file, implementation, where, "time");
+    private static Table rows(MeasurementQuery numbers, String file, String where) {
+        return rows(numbers, file, where, "time");
     }
 
-    private static Table rows(
-            MeasurementQuery numbers, String file, String implementation, String where, String metric) {
-        return numbers.select("%s[implementation=%s, status=ok, metric=%s, %s]"
-                        .formatted(file, implementation, metric, where))
+    private static Table rows(MeasurementQuery numbers, String file, String where, String metric) {
+        return numbers.select("%s[implementation=java, status=ok, metric=%s, %s]".formatted(file, metric, where))
                 .sortOn("processes", "nodes", "megabytes");
     }
 
