@@ -19,7 +19,9 @@ public interface Normalization {
     String name();
 
     /** Returns the number of trainable parameters per feature: 1 with a weight, 2 with weight and bias. */
-    int parametersPerFeature();
+    default int parametersPerFeature() {
+        return 1;
+    }
 
     /** Creates a layer […, width] → […, width] that adds {@code eps} before the square root. */
     NnModule create(int width, double eps, Device device, DType dtype);

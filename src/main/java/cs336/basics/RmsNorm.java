@@ -56,11 +56,6 @@ public final class RmsNorm extends NnModule {
         }
 
         @Override
-        public int parametersPerFeature() {
-            return 1;
-        }
-
-        @Override
         public NnModule create(int width, double eps, Device device, DType dtype) {
             return new RmsNorm(width, eps, device, dtype);
         }

@@ -39,11 +39,6 @@ public final class CompiledRmsNorm extends NnModule {
         }
 
         @Override
-        public int parametersPerFeature() {
-            return 1;
-        }
-
-        @Override
         public NnModule create(int width, double eps, Device device, DType dtype) {
             return new CompiledRmsNorm(width, eps, device, dtype);
         }

@@ -48,11 +48,6 @@ public final class FusedRmsNormLayer extends NnModule {
         }
 
         @Override
-        public int parametersPerFeature() {
-            return 1;
-        }
-
-        @Override
         public NnModule create(int width, double eps, Device device, DType dtype) {
             return new FusedRmsNormLayer(width, eps, device, dtype);
         }
