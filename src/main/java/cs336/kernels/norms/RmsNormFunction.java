@@ -79,12 +79,8 @@ public final class RmsNormFunction extends AutogradFunction {
         return gradients(ctx.saved(0), ctx.saved(1), dy, eps, ctx.needsInputGrad(0), ctx.needsInputGrad(1));
     }
 
-    /** Returns dx and dw. */
-    static Tensor[] gradients(Tensor x, Tensor weight, Tensor dy, double eps) {
-        return gradients(x, weight, dy, eps, true, true);
-    }
-
-    private static Tensor[] gradients(
+    /** Returns dx and dw; null for one that is not needed. */
+    static Tensor[] gradients(
             Tensor xGiven, Tensor weight, Tensor dyGiven, double eps, boolean needsDx, boolean needsDw) {
         Tensor x = widened(xGiven); // […, H]
         Tensor dy = widened(dyGiven); // […, H]
