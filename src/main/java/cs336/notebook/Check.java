@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.function.Function;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -185,15 +186,11 @@ public final class Check {
         return Exercises.solution(exercise);
     }
 
-    private interface Judge {
-        Verdict judge(Object value);
-    }
-
-    private Verdict judge(Judge judge) {
+    private Verdict judge(Function<Object, Verdict> judge) {
         Object value;
         try {
             value = actual.call();
-            return value == null ? unwritten("the result is null") : judge.judge(value);
+            return value == null ? unwritten("the result is null") : judge.apply(value);
         } catch (Exception | AssertionError | LinkageError | VirtualMachineError e) { // not an interrupt
             return isNotWritten(e) ? unwritten("not written yet") : wrong(thrown(e));
         }

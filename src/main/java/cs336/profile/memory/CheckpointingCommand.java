@@ -3,7 +3,6 @@ package cs336.profile.memory;
 import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
-import cs336.bench.MachineSurvey;
 import cs336.bench.ModelCase;
 import cs336.bench.ModelCaseOptions;
 import cs336.bench.Pass;
@@ -65,12 +64,8 @@ public final class CheckpointingCommand extends LabCommand {
             ArgumentCheck.atLeast("--warmup", 0, warmup);
             ArgumentCheck.atLeast("--steps", 1, steps);
             cases(models.cases().stream()); // reports invalid options before the machine survey starts
-            return sweep.run(spec, this::cases);
+            return sweep.run(spec, machine -> cases(models.cases(machine)));
         });
-    }
-
-    private List<Case> cases(MachineSurvey machine) {
-        return cases(models.cases(machine));
     }
 
     private List<Case> cases(Stream<ModelCase> all) {
