@@ -17,8 +17,6 @@ import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankFailure;
 import cs336.distributed.launch.RankProgram;
 import cs336.distributed.launch.WaitingLaunches;
-import cs336.torch.Device;
-import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
@@ -29,8 +27,11 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Runs {@link CompiledStepChecks} on several ranks. */
-class CompiledStepRanksTest {
+/**
+ * Runs {@link CompiledStepChecks} on several ranks. On a shared GPU the first stage of each step records graphs, and
+ * the all-reduces of Gloo run between them.
+ */
+class CompiledStepRanksTest extends RanksTest {
     private static final WaitingLaunches WAITING = new WaitingLaunches();
 
     @BeforeAll
@@ -39,33 +40,14 @@ class CompiledStepRanksTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
-        return on(Launcher.of(2));
-    }
-
-    @TestFactory
     Stream<DynamicTest> onThreeProcesses() throws InterruptedException {
         return on(Launcher.of(3));
-    }
-
-    /** The first stage of each step records graphs, and the all-reduces of Gloo run between them. */
-    @Tag("gpu")
-    @TestFactory
-    Stream<DynamicTest> onTwoProcessesThatShareAGpu() throws InterruptedException {
-        return on(Launcher.of(2).device(DeviceKind.CUDA));
     }
 
     @Tag("gpu")
     @TestFactory
     Stream<DynamicTest> onOneGpu() throws InterruptedException {
         return on(Launcher.of(1).backend(CollectiveBackend.NCCL));
-    }
-
-    /** Uses one rank if there is only one GPU. */
-    @Tag("gpu")
-    @TestFactory
-    Stream<DynamicTest> withOneGpuPerRank() throws InterruptedException {
-        return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(CollectiveBackend.NCCL));
     }
 
     /** Trains without end; rank 1 is disturbed after the fourth step. */
@@ -108,7 +90,8 @@ class CompiledStepRanksTest {
         failure.report().toFile().delete();
     }
 
-    private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
+    @Override
+    Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
         long seed = System.nanoTime();
         return RankChecks.on(launcher, CompiledStepChecks.class, seed, seed);
     }

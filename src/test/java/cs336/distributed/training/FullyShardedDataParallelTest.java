@@ -23,7 +23,6 @@ import cs336.distributed.launch.WaitingLaunches;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
-import cs336.torch.DeviceKind;
 import cs336.torch.MemoryScope;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,7 +33,6 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
@@ -43,7 +41,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Runs {@link FsdpChecks} on several ranks. */
-class FullyShardedDataParallelTest {
+class FullyShardedDataParallelTest extends RanksTest {
     private static final long SEED = System.nanoTime();
 
     private static final WaitingLaunches WAITING = new WaitingLaunches();
@@ -57,11 +55,6 @@ class FullyShardedDataParallelTest {
     static Path folder; // where each run loads the checkpoints of the runs before
 
     @TestFactory
-    Stream<DynamicTest> onTwoProcesses() throws InterruptedException {
-        return on(Launcher.of(2));
-    }
-
-    @TestFactory
     Stream<DynamicTest> onThreeProcesses() throws InterruptedException {
         return on(Launcher.of(3));
     }
@@ -71,20 +64,8 @@ class FullyShardedDataParallelTest {
         return on(Launcher.of(4));
     }
 
-    @Tag("gpu")
-    @TestFactory
-    Stream<DynamicTest> onTwoProcessesThatShareAGpu() throws InterruptedException {
-        return on(Launcher.of(2).device(DeviceKind.CUDA));
-    }
-
-    /** Uses one rank if there is only one GPU, which at least covers order and streams. */
-    @Tag("gpu")
-    @TestFactory
-    Stream<DynamicTest> withOneGpuPerRank() throws InterruptedException {
-        return on(Launcher.of(Math.min(2, Device.cudaCount())).backend(CollectiveBackend.NCCL));
-    }
-
-    private static Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
+    @Override
+    Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
         var task = new FsdpChecks.FsdpTask(SEED, folder.toString());
         return RankChecks.on(launcher.timeout(Duration.ofSeconds(20)), FsdpChecks.class, task, SEED);
     }
