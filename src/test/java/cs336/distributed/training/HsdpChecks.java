@@ -31,7 +31,6 @@ import cs336.torch.MemoryScope;
 import cs336.torch.Tensors;
 import cs336.torch.Torch;
 import java.io.IOException;
-import java.io.Serializable;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -48,17 +47,7 @@ import org.bytedeco.pytorch.global.torch;
  * The checks of {@link HybridShardingTest} on four ranks that form two replicas of two shards, in one run; one of them
  * runs on two ranks. The result maps the name of each check to its failure, or to an empty text.
  */
-public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, LinkedHashMap<String, String>> {
-    /**
-     * The input of the checks.
-     *
-     * @param seed of weights and data
-     * @param folder an empty folder for checkpoints
-     */
-    public record HsdpTask(long seed, String folder) implements Serializable {
-        private static final long serialVersionUID = 1;
-    }
-
+public final class HsdpChecks implements RankProgram<FsdpChecks.FsdpTask, LinkedHashMap<String, String>> {
     private static final double EXACT = 1e-12;
     private static final DType FP64 = DType.FLOAT64;
     private static final FsdpSettings FSDP = FsdpSettings.standard();
@@ -72,11 +61,11 @@ public final class HsdpChecks implements RankProgram<HsdpChecks.HsdpTask, Linked
     private Path folder;
 
     @Override
-    public LinkedHashMap<String, String> run(ProcessGroup all, HsdpTask task) {
+    public LinkedHashMap<String, String> run(ProcessGroup all, FsdpChecks.FsdpTask task) {
         group = all;
         device = all.device();
-        seed = task.seed;
-        folder = Path.of(task.folder);
+        seed = task.seed();
+        folder = Path.of(task.folder());
         if (group.size() == 2) {
             each("two replicas train as a single process", () -> train(ModelEdition.SPRING_2024, HSDP));
             return wrong;

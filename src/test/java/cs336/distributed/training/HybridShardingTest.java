@@ -55,7 +55,7 @@ class HybridShardingTest {
     }
 
     private Stream<DynamicTest> on(Launcher launcher) throws InterruptedException {
-        var task = new HsdpChecks.HsdpTask(SEED, folder.toString());
+        var task = new FsdpChecks.FsdpTask(SEED, folder.toString());
         return RankChecks.on(launcher.timeout(Duration.ofSeconds(20)), HsdpChecks.class, task, SEED);
     }
 
