@@ -71,11 +71,11 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
             throw new IllegalArgumentException("blockThreads must be 1 to 1024, not " + blockThreads);
         }
         MultiprocessorLimits limits = MultiprocessorLimits.of(architecture);
-        int warps = roundUp(blockThreads, WARP) / WARP;
-        int warpRegisters = Math.max(REGISTER_UNIT, roundUp(used.registers() * WARP, REGISTER_UNIT));
+        int warps = IntegerMath.ceilDiv(blockThreads, WARP);
+        int warpRegisters = Math.max(REGISTER_UNIT, IntegerMath.roundUp(used.registers() * WARP, REGISTER_UNIT));
         // Each of a multiprocessor's four partitions has a quarter of the registers.
         int byRegisters = REGISTERS / 4 / warpRegisters * 4 / warps;
-        int shared = roundUp(used.sharedBytes() + dynamicSharedBytes + SHARED_OF_SYSTEM, SHARED_UNIT);
+        int shared = IntegerMath.roundUp(used.sharedBytes() + dynamicSharedBytes + SHARED_OF_SYSTEM, SHARED_UNIT);
         int byBarriers = BARRIERS / Math.max(1, used.barriers());
         int[] blocks = {limits.warps / warps, limits.blocks, byRegisters, limits.sharedKib * 1024 / shared, byBarriers};
         int scarcest = 0;
@@ -85,10 +85,6 @@ public record Occupancy(int blocks, int warps, int maxWarps, Limit limit) {
             }
         }
         return new Occupancy(blocks[scarcest], blocks[scarcest] * warps, limits.warps, Limit.values()[scarcest]);
-    }
-
-    private static int roundUp(int n, int unit) {
-        return IntegerMath.roundUp(n, unit);
     }
 
     @Override
