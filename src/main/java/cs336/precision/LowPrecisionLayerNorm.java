@@ -8,6 +8,7 @@ import static cs336.precision.LayerNormStep.SQUARES;
 import static cs336.precision.LayerNormStep.VARIANCE;
 
 import cs336.basics.Normalization;
+import cs336.bench.ArgumentCheck;
 import cs336.torch.DType;
 import cs336.torch.Device;
 import cs336.torch.MemoryScope;
@@ -15,6 +16,7 @@ import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
 import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.List;
 import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.ScalarTypeOptional;
@@ -65,12 +67,7 @@ public final class LowPrecisionLayerNorm {
 
         /** Returns the input with this label, such as {@code off-centre}. */
         static Input parse(String label) {
-            for (Input input : values()) {
-                if (input.label.equals(label)) {
-                    return input;
-                }
-            }
-            throw new IllegalArgumentException("input '" + label + "' is unknown; known: " + Arrays.toString(values()));
+            return ArgumentCheck.oneOf("input", label, List.of(values()));
         }
 
         @Override

@@ -1,5 +1,6 @@
 package cs336.distributed.bench;
 
+import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.Metric;
 import cs336.distributed.collectives.ProcessGroup;
@@ -142,17 +143,13 @@ public final class DdpBenchmark implements RankProgram<TracedPlan, StoredResult>
         /** As a compiled step whose CUDA graph contains the collectives. */
         COMPILED_STEP_IN_GRAPH;
 
-        /** Returns the names of all executions. */
-        static List<String> names() {
-            return Arrays.stream(values()).map(StepExecution::toString).toList();
-        }
-
-        /** Returns the execution of this name, which must be among {@link #names}. */
+        /**
+         * Returns the execution of this name.
+         *
+         * @throws IllegalArgumentException if there is none
+         */
         static StepExecution parse(String name) {
-            return Arrays.stream(values())
-                    .filter(execution -> execution.toString().equals(name))
-                    .findFirst()
-                    .orElseThrow();
+            return ArgumentCheck.oneOf("--execution", name, List.of(values()));
         }
 
         /** Returns the execution of a case that {@link #mark} has returned. */

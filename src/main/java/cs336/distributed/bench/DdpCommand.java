@@ -218,7 +218,7 @@ public final class DdpCommand extends RankCommand {
             throw new IllegalArgumentException("--mode must be one of "
                     + String.join(", ", MODES.subList(1, MODES.size())) + " with --model toy, not 'none'");
         }
-        executions.forEach(execution -> ArgumentCheck.oneOf("--execution", execution, StepExecution.names()));
+        executions.forEach(StepExecution::parse);
         if (kind.equals("toy")) {
             requireNotGiven("with --model toy", "--execution", "--dtype", "--trace", "--trace-only");
             requireNotGiven("with --model toy", "--warmup", "--steps", "--rounds", "--round", "--problem", "--again");
