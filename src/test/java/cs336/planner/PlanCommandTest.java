@@ -4,29 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.Main;
+import cs336.bench.CommandTest;
 import cs336.bench.TestJvm;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
-import picocli.CommandLine;
 
-class PlanCommandTest {
-    private final StringWriter out = new StringWriter();
-    private final StringWriter err = new StringWriter();
-
+class PlanCommandTest extends CommandTest {
     private int run(String arguments) {
-        return new CommandLine(new PlanCommand())
-                .setParameterExceptionHandler((e, args) -> {
-                    err.write(e.getMessage());
-                    return 2;
-                })
-                .setOut(new PrintWriter(out))
-                .execute(arguments.split(" "));
+        return runWithoutOutput(new PlanCommand(), arguments);
     }
 
     @Test
@@ -45,7 +32,7 @@ class PlanCommandTest {
     }
 
     @Test
-    void outsideOfTheProjectOnlyMemoryIsPredicted(@TempDir Path folder) throws Exception {
+    void outsideOfTheProjectOnlyMemoryIsPredicted() throws Exception {
         Process plan = TestJvm.of(Main.class, "plan", "--d-model", "64", "--layers", "2", "--heads", "2")
                 .directory(folder.toFile())
                 .redirectErrorStream(true)
@@ -79,8 +66,6 @@ class PlanCommandTest {
                         + " of memory",
             })
     void wrongUseFailsWithOneLine(String arguments, String message) {
-        assertEquals(2, run(arguments));
-        assertEquals(message, err.toString());
-        assertEquals("", out.toString());
+        assertRejected(message, run(arguments));
     }
 }

@@ -3,32 +3,19 @@ package cs336.profile;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cs336.bench.CommandTest;
 import java.io.IOException;
-import java.io.PrintWriter;
-import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
-import picocli.CommandLine;
 
-class OverlapCommandTest {
-    private final StringWriter out = new StringWriter();
-    private final StringWriter err = new StringWriter();
-
-    @TempDir
-    private Path folder;
-
+class OverlapCommandTest extends CommandTest {
     private int run(Object... arguments) {
-        return new CommandLine(new OverlapCommand())
-                .setParameterExceptionHandler((e, args) -> {
-                    err.write(e.getMessage());
-                    return 2;
-                })
-                .setOut(new PrintWriter(out))
-                .execute(Stream.of(arguments).map(Object::toString).toArray(String[]::new));
+        return runWithoutOutput(
+                new OverlapCommand(), Stream.of(arguments).map(Object::toString).collect(Collectors.joining(" ")));
     }
 
     /** Returns a trace of a kernel of 4 ms and a communication kernel that starts at 3 ms. */

@@ -8,6 +8,7 @@ import cs336.units.PretendedLoad;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -27,19 +28,9 @@ class NormsCommandTest {
     private final StringWriter err = new StringWriter();
 
     private int run(String... more) {
-        var arguments = new java.util.ArrayList<>(List.of(
-                "--rows",
-                "3",
-                "--hidden",
-                "16",
-                "--passes",
-                "20",
-                "--device",
-                "cpu",
-                "--machine",
-                "here",
-                "--output",
-                folder.toString()));
+        var arguments = new ArrayList<>(
+                List.of("--rows 3 --hidden 16 --passes 20 --device cpu --machine here --output".split(" ")));
+        arguments.add(folder.toString());
         arguments.addAll(List.of(more));
         return new CommandLine(new NormsCommand())
                 .setOverwrittenOptionsAllowed(true)
