@@ -34,23 +34,15 @@ class AutocastToyModelTest {
     @Tag("gpu")
     void onAGpuTheNormalizationIsFp32(DType narrow) {
         assertEquals(
-                Map.of(
-                        "parameters",
-                        DType.FLOAT32,
-                        "fc1",
-                        narrow,
-                        "relu",
-                        narrow,
-                        "ln",
-                        DType.FLOAT32,
-                        "logits",
-                        narrow,
-                        "loss",
-                        DType.FLOAT32,
-                        "gradients",
-                        DType.FLOAT32,
-                        "fc1-gradient",
-                        narrow),
+                Map.ofEntries(
+                        Map.entry("parameters", DType.FLOAT32),
+                        Map.entry("fc1", narrow),
+                        Map.entry("relu", narrow),
+                        Map.entry("ln", DType.FLOAT32),
+                        Map.entry("logits", narrow),
+                        Map.entry("loss", DType.FLOAT32),
+                        Map.entry("gradients", DType.FLOAT32),
+                        Map.entry("fc1-gradient", narrow)),
                 AutocastToyModel.dtypes(Device.cuda(0), narrow));
     }
 

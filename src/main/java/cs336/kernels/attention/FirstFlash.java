@@ -66,17 +66,12 @@ public record FirstFlash() implements FlashVariant {
          * @param width head dimension d
          */
         public Map<String, Object> defines(DType type, int width) {
-            return Map.of(
-                    name(),
-                    1,
-                    "ELEMENT",
-                    RowLayout.cudaName(type),
-                    "WIDTH",
-                    width,
-                    "WARPS",
-                    WARPS,
-                    "WARP_ROWS",
-                    WARP_ROWS);
+            return Map.ofEntries(
+                    Map.entry(name(), 1),
+                    Map.entry("ELEMENT", RowLayout.cudaName(type)),
+                    Map.entry("WIDTH", width),
+                    Map.entry("WARPS", WARPS),
+                    Map.entry("WARP_ROWS", WARP_ROWS));
         }
 
         /**

@@ -167,19 +167,13 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
      * @param pAlong whether the rows of the kernel's operand P are contiguous; otherwise its columns are
      */
     public Map<String, Object> defines(boolean pAlong, int tileColumns) {
-        return Map.of(
-                "P_ALONG",
-                pAlong ? 1 : 0,
-                "PRODUCTS",
-                emulation.products(),
-                "COLUMNS",
-                tileColumns,
-                "STAGES",
-                GemmOperands.stages(operandBytes(tileColumns)),
-                "THREADS",
-                THREADS,
-                "SHARED_BYTES",
-                sharedBytes(tileColumns));
+        return Map.ofEntries(
+                Map.entry("P_ALONG", pAlong ? 1 : 0),
+                Map.entry("PRODUCTS", emulation.products()),
+                Map.entry("COLUMNS", tileColumns),
+                Map.entry("STAGES", GemmOperands.stages(operandBytes(tileColumns))),
+                Map.entry("THREADS", THREADS),
+                Map.entry("SHARED_BYTES", sharedBytes(tileColumns)));
     }
 
     /** Returns the bytes of a stage's operands. */

@@ -124,19 +124,13 @@ public record MixedGemm(Epilogue epilogue) implements JavaOperator {
 
     /** Returns the macros to compile the kernel with. */
     public Map<String, Object> defines(DType type) {
-        return Map.of(
-                "EPILOGUE",
-                epilogue.name(),
-                "ELEMENT",
-                RowLayout.cudaName(type),
-                "STAGES",
-                GemmOperands.stages(OPERAND_BYTES),
-                "THREADS",
-                THREADS,
-                "SHARED_BYTES",
-                SHARED_BYTES,
-                "SUM_THREADS",
-                SUM_THREADS);
+        return Map.ofEntries(
+                Map.entry("EPILOGUE", epilogue.name()),
+                Map.entry("ELEMENT", RowLayout.cudaName(type)),
+                Map.entry("STAGES", GemmOperands.stages(OPERAND_BYTES)),
+                Map.entry("THREADS", THREADS),
+                Map.entry("SHARED_BYTES", SHARED_BYTES),
+                Map.entry("SUM_THREADS", SUM_THREADS));
     }
 
     /**
