@@ -65,6 +65,11 @@ class MixedGemmGpuTest extends ScopedTest {
         return wide(x).mm(wide(weight.to(x.scalar_type())).t());
     }
 
+    private static Tensor exact(Epilogue epilogue, Tensor x, Tensor[] weights) {
+        return GemmTensors.applied(
+                epilogue, Arrays.stream(weights).map(w -> exact(x, w)).toArray(Tensor[]::new));
+    }
+
     private static void requireExact(Tensor found, Tensor exact, String problem) {
         // The best result of this dtype has the rounding error of the exact one.
         double best = error(wide(exact.to(found.scalar_type())), exact);
@@ -106,8 +111,7 @@ class MixedGemmGpuTest extends ScopedTest {
                 Tensor[] weights = GemmTensors.weights(epilogue, columns, depth);
                 fillWithNaN(type, rows, columns);
                 Tensor found = new MixedGemm(epilogue).compute(inputs(x, weights))[0];
-                Tensor[] products = Arrays.stream(weights).map(w -> exact(x, w)).toArray(Tensor[]::new);
-                requireExact(found, GemmTensors.applied(epilogue, products), epilogue + ", depth " + depth);
+                requireExact(found, exact(epilogue, x, weights), epilogue + ", depth " + depth);
             }
         }
     }
@@ -131,8 +135,7 @@ class MixedGemmGpuTest extends ScopedTest {
                 fillWithNaN(type, rows, columns);
                 fillWithNaN(DType.FLOAT32, division.allParts() * MixedGemm.TILE_ROWS, MixedGemm.TILE_COLUMNS);
                 Tensor found = new MixedGemm(epilogue).onGpu(x, weights, division);
-                Tensor[] products = Arrays.stream(weights).map(w -> exact(x, w)).toArray(Tensor[]::new);
-                requireExact(found, GemmTensors.applied(epilogue, products), epilogue + ", " + division);
+                requireExact(found, exact(epilogue, x, weights), epilogue + ", " + division);
             }
         }
     }
