@@ -25,7 +25,8 @@ import org.bytedeco.pytorch.global.torch;
  * The matrix multiplication X · [W₁; W₂; W₃]ᵀ of the forward pass of one to three linear layers with a common 16-bit
  * input and fp32 weights, by {@code kernels/gemm_mixed.cu}, on Hopper GPUs; or a function of the result, which is not
  * rounded before. The kernel rounds the weights to the dtype of X when it has loaded them, so that no cast of them is
- * stored. Results are bitwise reproducible.
+ * stored. Results are bitwise reproducible on GPUs with the same number of multiprocessors, on which the order of sums
+ * depends.
  *
  * @param epilogue the function
  */
