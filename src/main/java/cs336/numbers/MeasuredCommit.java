@@ -21,7 +21,8 @@ import tech.tablesaw.api.Row;
  * @param rows number of rows
  * @param lastDate date of the latest row
  * @param change the latest commit after {@code commit} that changed the measured sources, or the reason why it is
- *     unknown; empty if the sources did not change
+ *     unknown; empty if the sources did not change. Commits with {@value #UNAFFECTED} as a line of their message, such
+ *     as changes of comments, do not count
  */
 record MeasuredCommit(
         String file,
@@ -29,6 +30,8 @@ record MeasuredCommit(
         int rows,
         @Header("last measured") String lastDate,
         @Header("sources changed in") String change) {
+    private static final String UNAFFECTED = "Measurements: unaffected";
+
     /** The commit and the sources of some rows. */
     private record MeasuredAt(String commit, List<String> sources) {}
 
@@ -89,8 +92,15 @@ record MeasuredCommit(
         if (at.sources.isEmpty()) {
             return "no sources are declared for this file";
         }
-        var command = new ArrayList<>(
-                List.of("log", "-1", "--format=%h %cs %s", at.commit.replace("+dirty", "") + "..HEAD", "--"));
+        var command = new ArrayList<>(List.of(
+                "log",
+                "-1",
+                "--format=%h %cs %s",
+                "--basic-regexp",
+                "--invert-grep",
+                "--grep=^" + UNAFFECTED + "$",
+                at.commit.replace("+dirty", "") + "..HEAD",
+                "--"));
         command.addAll(at.sources);
         String change = Git.output(root, command.toArray(String[]::new));
         return change == null ? "the commit is not in this repository" : change;

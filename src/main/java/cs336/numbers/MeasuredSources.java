@@ -19,14 +19,20 @@ final class MeasuredSources {
             "kernels/column_sum.cu",
             "kernels/row_sum.cuh",
             "kernels/elements.cuh");
-    private static final List<String> ATTENTION =
-            List.of(JAVA + "kernels/attention", JAVA + "bench/DoBench.java", "kernels/flash_*", "kernels/*mma.cuh");
-    private static final List<String> GEMM = List.of(JAVA + "kernels/gemm", "kernels/gemm*");
+    private static final List<String> ATTENTION = List.of(
+            JAVA + "kernels/attention",
+            JAVA + "bench/DoBench.java",
+            "kernels/flash_*",
+            "kernels/*mma.cuh",
+            "kernels/hopper.cuh",
+            "kernels/exponential.cuh");
+    private static final List<String> GEMM =
+            List.of(JAVA + "kernels/gemm", "kernels/gemm*", "kernels/operand_copy.cu", "kernels/epilogue.cuh");
     private static final List<String> RANKS =
             List.of(JAVA + "basics", JAVA + "distributed/collectives", JAVA + "distributed/training");
     private static final List<String> COMPILER = List.of(JAVA + "compile", "kernels/fused.cuh", "kernels/adamw.cu");
     private static final List<String> MODELS = List.of(":(glob)" + JAVA + "scaling/*.java", JAVA + "scaling/memory");
-    private static final List<String> PEERS = List.of("peers");
+    private static final List<String> PEERS = List.of("peers/*.py");
 
     /** The sources by prefix of the file's name; the longest matching prefix counts. */
     private static final Map<String, List<String>> SOURCES = new TreeMap<>(Map.ofEntries(

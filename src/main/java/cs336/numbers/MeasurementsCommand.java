@@ -20,6 +20,7 @@ import picocli.CommandLine.Option;
             "Lists the commits at which the stored rows were measured, and the latest commit since then that changed the"
                     + " sources they measure.",
             "With --stale it counts the rows that are older than their sources, for each file and change.",
+            "Commits whose message has the line 'Measurements: unaffected' do not count as changes.",
             "Needs git and this project's repository."
         },
         footerHeading = "%nExamples:%n",

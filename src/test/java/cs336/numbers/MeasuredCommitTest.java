@@ -118,6 +118,20 @@ class MeasuredCommitTest {
     }
 
     @Test
+    void commitsThatSayThatTheyAffectNoMeasurementDoNotCount() throws IOException {
+        Git.output(folder, "init", "-q");
+        String measured = commit("Round", PRECISION, "1");
+        String rows = row("a", "java 17", measured, "2026-01-01T00:00:00Z");
+        commit("Rename\n\nClearer.\n\nMeasurements: unaffected", PRECISION, "2");
+        assertEquals("", list(rows).get(0).change());
+        commit("Say when Measurements: unaffected is right", PRECISION, "3");
+        String change = list(rows).get(0).change();
+        assertTrue(change.endsWith("is right"), change);
+        commit("Describe\n\nMeasurements: unaffected", PRECISION, "4");
+        assertEquals(change, list(rows).get(0).change(), "the change before counts");
+    }
+
+    @Test
     void staleRowsAreCountedForEachFileAndChange() {
         var commits = List.of(
                 new MeasuredCommit("cpu/a.csv", "1", 10, "2026-01-02", "x"),
