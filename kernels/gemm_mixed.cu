@@ -152,7 +152,7 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
         }
     } else {
         registersUp<216>();
-        int thread = threadIdx.x - WARPGROUP, part = thread / WARPGROUP / SHARERS, warp = thread / 32, lane = thread % 32;
+        int thread = threadIdx.x - WARPGROUP, group = thread / WARPGROUP / SHARERS, warp = thread / 32, lane = thread % 32;
         for (int i = cluster; i < items; i += clusters) {
             Item item(i, wholeTiles, parts, stages);
             float sums[ROWS / 2] = {};
@@ -183,18 +183,18 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
                 for (int j = 0; j < VECTORS; j++) to[j * SUM_THREADS] = ((float4 *)sums)[j];
             } else {
                 namedSync(ALL_CONSUMERS, CONSUMERS * WARPGROUP); // all have read the last stage
-                unsigned results = ring.buffer(next.stage) + part * RESULT_BYTES;
+                unsigned results = ring.buffer(next.stage) + group * RESULT_BYTES;
                 writeResults(sums, results, warp % (4 * SHARERS), lane);
                 asyncFence();
-                namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
+                namedSync(ALL_CONSUMERS + 1 + group, SHARERS * WARPGROUP);
                 if (thread % (SHARERS * WARPGROUP) == 0) {
                     Position at(item.tile, tileRows, rank);
-                    int column = at.column / SHARERS + part * (COLUMNS / CONSUMERS);
+                    int column = at.column / SHARERS + group * (COLUMNS / CONSUMERS);
                     if (at.row < rows && column < columns / SHARERS) tmaStore(y, results, column, at.row, 0, 0);
                     bulkCommit();
                     bulkWaitRead<0>();
                 }
-                namedSync(ALL_CONSUMERS + 1 + part, SHARERS * WARPGROUP);
+                namedSync(ALL_CONSUMERS + 1 + group, SHARERS * WARPGROUP);
             }
             ring.release(next.stage, lane); // its operands, and the results that were written to it, have been read since
             next.advance();
