@@ -66,12 +66,17 @@ template <int BlockRows, int Columns> struct TilePosition {
     }
 };
 
+// Returns the number of tiles below each other.
+template <int BlockRows> __device__ __forceinline__ int countTileRows(int rows) {
+    return (rows + CLUSTER * BlockRows - 1) / (CLUSTER * BlockRows);
+}
+
 // The work of a block: its cluster computes tiles cluster, cluster + clusters, … below `tiles`, each with `stages` stages.
 template <int BlockRows, int Columns, int Depth> struct BlockWork {
     int rank, cluster, clusters, tileRows, tileColumns, tiles, stages;
 
     __device__ __forceinline__ BlockWork(int rows, int columns, int depth)
         : rank(blockIdx.x % CLUSTER), cluster(blockIdx.x / CLUSTER), clusters(gridDim.x / CLUSTER),
-          tileRows((rows + CLUSTER * BlockRows - 1) / (CLUSTER * BlockRows)), tileColumns((columns + Columns - 1) / Columns),
+          tileRows(countTileRows<BlockRows>(rows)), tileColumns((columns + Columns - 1) / Columns),
           tiles(tileRows * tileColumns), stages((depth + Depth - 1) / Depth) {}
 };

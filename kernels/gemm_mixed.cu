@@ -225,8 +225,7 @@ gemm_mixed_sum(const float4 *partial, ELEMENT *y, int rows, int columns, int who
     writeResults(sums, sharedAddress(results[warp / (4 * SHARERS)]), warp % (4 * SHARERS), lane);
     __syncthreads();
 
-    int tileRows = (rows + CLUSTER * ROWS - 1) / (CLUSTER * ROWS);
-    Position at(wholeTiles + tile, tileRows, rank);
+    Position at(wholeTiles + tile, countTileRows<ROWS>(rows), rank);
     int rowOfBlock = thread / 8, chunk = thread % 8, row = at.row + block * BLOCK_ROWS + rowOfBlock;
 #pragma unroll
     for (int i = 0; i < CONSUMERS / SHARERS; i++) {

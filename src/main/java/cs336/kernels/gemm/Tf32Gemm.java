@@ -75,7 +75,7 @@ public record Tf32Gemm(Epilogue epilogue) implements JavaOperator {
 
     private boolean isFasterThanCublas(LinearProblem problem, int tileColumns, int multiprocessors) {
         long waves = problem.waves(TILE_ROWS, tileColumns, multiprocessors);
-        long clusters = multiprocessors / LinearProblem.CLUSTER;
+        long clusters = LinearProblem.clusters(multiprocessors);
         double computed = (double) waves * clusters * TILE_ROWS * tileColumns;
         return problem.rows() * problem.allColumns() >= LEAST_FILLED * computed
                 && (epilogue != Epilogue.NONE
