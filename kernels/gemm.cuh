@@ -1,5 +1,5 @@
-// A ring of stages in shared memory and the order of tiles, for matrix multiplications with TMA and wgmma. One thread of each
-// block, in a third warpgroup, loads stages with TMA; two warpgroups multiply.
+// Rings of operands in shared memory and the order of tiles, for matrix multiplications with TMA and wgmma. One thread of each
+// block, in a third warpgroup, loads operands with TMA; two warpgroups multiply.
 
 #pragma once
 
@@ -22,33 +22,55 @@ template <int Stages> struct PipelineState {
     }
 };
 
-// The buffers of stages and their barriers. The blocks of a cluster use the same stage at the same time, because TMA multicasts
-// a part of it.
-template <int Stages, int StageBytes> struct Ring {
-    static constexpr int ALIGNMENT = 1024; // of buffers with 128-byte swizzle
-    static constexpr int BYTES = ALIGNMENT + Stages * (StageBytes + 16);
+constexpr int SWIZZLE_ALIGNMENT = 1024; // of buffers with 128-byte swizzle
 
-    unsigned first;
+__device__ __forceinline__ unsigned firstBuffer(const void *shared) {
+    return (sharedAddress(shared) + SWIZZLE_ALIGNMENT - 1) & ~(SWIZZLE_ALIGNMENT - 1u);
+}
 
-    __device__ __forceinline__ Ring(const void *shared)
-        : first((sharedAddress(shared) + ALIGNMENT - 1) & ~(ALIGNMENT - 1u)) {}
+// One buffer per stage, of BufferBytes, and its two barriers. Blocks is CLUSTER if TMA multicasts parts of the buffer to all blocks
+// of the cluster, which then use the same stage at the same time, else 1.
+template <int Stages, int BufferBytes, int Blocks> struct Ring {
+    static constexpr int BYTES = Stages * BufferBytes, BARRIER_BYTES = Stages * 16;
 
-    __device__ __forceinline__ unsigned buffer(int stage) const { return first + stage * StageBytes; }
-    __device__ __forceinline__ unsigned full(int stage) const { return first + Stages * StageBytes + 16 * stage; }
+    unsigned buffers, barriers; // addresses
+
+    __device__ __forceinline__ unsigned buffer(int stage) const { return buffers + stage * BufferBytes; }
+    __device__ __forceinline__ unsigned full(int stage) const { return barriers + 16 * stage; }
     __device__ __forceinline__ unsigned empty(int stage) const { return full(stage) + 8; }
 
     // Called by one thread, before clusterSync.
     __device__ __forceinline__ void init() const {
         for (int i = 0; i < Stages; i++) {
             barrierInit(full(i), 1);
-            barrierInit(empty(i), CLUSTER * CONSUMERS * WARPGROUP / 32);
+            barrierInit(empty(i), Blocks * CONSUMERS * WARPGROUP / 32);
         }
         barrierInitFence();
     }
 
-    // Frees a stage in both blocks of the cluster; all lanes of each consumer warp call it after their reads.
+    // Waits until the next buffer may be overwritten, and expects BufferBytes from TMA. The thread that loads calls it.
+    __device__ __forceinline__ void expect(const PipelineState<Stages> &next) const {
+        if constexpr (Blocks == 1) {
+            barrierWait(empty(next.stage), next.parity ^ 1);
+        } else {
+            barrierWaitCluster(empty(next.stage), next.parity ^ 1);
+        }
+        barrierExpect(full(next.stage), BufferBytes);
+    }
+
+    // Waits until the next buffer is loaded.
+    __device__ __forceinline__ void awaitLoaded(const PipelineState<Stages> &next) const {
+        barrierWait(full(next.stage), next.parity);
+    }
+
+    // Frees a buffer; all lanes of each consumer warp call it after their reads.
     __device__ __forceinline__ void release(int stage, int lane) const {
-        if (lane < CLUSTER) barrierArriveAfterReadsIn(lane, empty(stage));
+        __syncwarp();
+        if constexpr (Blocks == 1) {
+            if (lane == 0) barrierArrive(empty(stage));
+        } else {
+            if (lane < Blocks) barrierArriveAfterReadsIn(lane, empty(stage));
+        }
     }
 };
 

@@ -32,9 +32,10 @@ constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // rows of Q that each block l
 constexpr int SUMS = COLUMNS / 2;                 // per thread
 constexpr int STEPS = DEPTH / 8;                  // instructions per stage and multiplication
 constexpr int WORDS = 4 * STEPS;                  // of P per thread and stage
-typedef Ring<STAGES, STAGE_BYTES> Stages;         // P, then the parts of Q: hi, lo
+typedef Ring<STAGES, STAGE_BYTES, CLUSTER> Stages; // P, then the parts of Q: hi, lo
 typedef TilePosition<ROWS, COLUMNS> Position;
-static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
+static_assert(SHARED_BYTES == SWIZZLE_ALIGNMENT + Stages::BYTES + Stages::BARRIER_BYTES,
+              "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(PRODUCTS == 1 || PRODUCTS == 3, "one or three TF32 multiplications");
 static_assert(COLUMNS % 16 == 0, "each block loads whole groups of 8 rows of Q");
@@ -72,7 +73,7 @@ __device__ __forceinline__ void multiplyOnce(float (&sums)[SUMS], const Stages &
     unsigned even[WORDS], odd[WORDS];
     int previous = -1; // the stage before
     auto load = [&](unsigned(&p)[WORDS]) {
-        barrierWait(ring.full(next.stage), next.parity);
+        ring.awaitLoaded(next);
         loadP(p, ring.buffer(next.stage), warp, lane);
     };
     auto multiply = [&](const unsigned(&p)[WORDS]) {
@@ -101,7 +102,7 @@ __device__ __forceinline__ void multiplyOnce(float (&sums)[SUMS], const Stages &
 __device__ __forceinline__ void multiplyThrice(float (&sums)[SUMS], const Stages &ring, PipelineState<STAGES> &next, int stages,
                                                int warp, int lane) {
     for (int i = 0; i < stages; i++) {
-        barrierWait(ring.full(next.stage), next.parity);
+        ring.awaitLoaded(next);
         unsigned high[WORDS], low[WORDS];
         loadP(low, ring.buffer(next.stage), warp, lane);
 #pragma unroll
@@ -153,7 +154,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
 gemm_fp32(const __grid_constant__ TensorMap p, const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap lowOfQ,
           float *d, int rows, int columns, int depth, int transposed) {
     extern __shared__ char dynamicShared[];
-    Stages ring(dynamicShared);
+    unsigned buffers = firstBuffer(dynamicShared);
+    Stages ring{buffers, buffers + Stages::BYTES};
     auto [rank, cluster, clusters, tileRows, tileColumns, tiles, stages] =
         BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
@@ -167,9 +169,8 @@ gemm_fp32(const __grid_constant__ TensorMap p, const __grid_constant__ TensorMap
                 Position at(tile, tileRows, tileColumns, rank);
                 int rowOfQ = at.column + rank * LOADED_COLUMNS;
                 for (int i = 0; i < stages; i++) {
-                    barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
+                    ring.expect(next);
                     unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
-                    barrierExpect(full, STAGE_BYTES);
                     if constexpr (P_ALONG) {
                         tmaLoad(buffer, p, full, i * DEPTH, at.row, 0, 0);
                     } else {

@@ -8,8 +8,8 @@
 // of two blocks computes tiles of 512 rows and 128 columns of Y, each block 256 rows. Each block loads half of the rows of W,
 // and TMA multicasts them to both.
 //
-// A stage is a depth of 64. Two warpgroups multiply, with 64 columns and 256 rows of the product each. They transpose their
-// results in the buffer of a tile's last stage, from which TMA stores them.
+// A stage is a depth of 64. Two warpgroups multiply, with 64 columns and 256 rows of the product each. They write their results to
+// shared memory, transposed, and go on with the next tile. A thread of the producer's warpgroup stores the results with TMA.
 //
 // The last tiles may be too few for all clusters. Then several clusters compute a part of the depth of each of them (split-K).
 // They store their sums in fp32, and gemm_mixed_sum adds the parts in a fixed order.
@@ -28,17 +28,47 @@
 constexpr int ROWS = 256, COLUMNS = 128;              // of a block's tile of the product
 constexpr int DEPTH = ROW_BYTES / sizeof(ELEMENT);    // of a stage
 constexpr int HALF_DEPTH = ROW_BYTES / sizeof(float); // a row of W in shared memory; each stage has two halves
-constexpr int HALF_BYTES = COLUMNS * ROW_BYTES, W_BYTES = 2 * HALF_BYTES, STAGE_BYTES = W_BYTES + ROWS * ROW_BYTES;
-constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // rows of W that each block loads
-constexpr int STEPS = DEPTH / 16;                 // instructions per stage
+constexpr int HALF_BYTES = COLUMNS * ROW_BYTES, W_BYTES = 2 * HALF_BYTES, X_BYTES = ROWS * ROW_BYTES;
+constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER;    // rows of W that each block loads
+constexpr int STEPS = DEPTH / 16, WORDS = 4 * STEPS; // instructions per stage, and words of a thread's operand A
+constexpr int SUMS = ROWS / 2;                       // per thread
 constexpr int SHARERS = EPILOGUE == SWIGLU ? CONSUMERS : 1; // warpgroups that write rows of 64 results together
 constexpr int RESULT_BYTES = ROWS * ROW_BYTES;              // of these warpgroups
-constexpr int ALL_CONSUMERS = 1; // named barriers: this one, and the next ones for the warpgroups that write together
-typedef Ring<STAGES, STAGE_BYTES> Stages;         // W, then X
-static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
+constexpr int RESULT_BARRIER_BYTES = 8 * (1 + CONSUMERS);
+typedef Ring<STAGES, W_BYTES, CLUSTER> RingW;
+typedef Ring<STAGES, X_BYTES, 1> RingX;
+constexpr int BARRIER_BYTES = RingW::BARRIER_BYTES + RingX::BARRIER_BYTES + RESULT_BARRIER_BYTES;
+static_assert(SHARED_BYTES == SWIZZLE_ALIGNMENT + RingW::BYTES + RingX::BYTES + RESULT_BYTES + BARRIER_BYTES,
+              "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(SUM_THREADS == CONSUMERS * WARPGROUP, "as many as have sums");
-static_assert(CONSUMERS * RESULT_BYTES == STAGE_BYTES, "results fit the buffer of a stage");
+
+// The buffer of results. The warpgroups write to it in turn, the first one first.
+struct Results {
+    unsigned buffer, barriers; // addresses
+
+    __device__ __forceinline__ unsigned written() const { return barriers; } // by each warpgroup in turn
+    __device__ __forceinline__ unsigned read(int group) const { return barriers + 8 * (1 + group); } // what the warpgroup wrote
+
+    // Called by one thread, before clusterSync.
+    __device__ __forceinline__ void init() const {
+        barrierInit(written(), WARPGROUP / 32);
+        for (int group = 0; group < CONSUMERS; group++) barrierInit(read(group), 1);
+        barrierInitFence();
+    }
+
+    // Waits until a warpgroup may write the results of its next tile, after `tiles` others.
+    __device__ __forceinline__ void awaitTurn(int group, int tiles) const {
+        barrierWait(read(group ^ 1), (tiles + group + 1) & 1);
+    }
+
+    // All lanes of each warp call it after their writes.
+    __device__ __forceinline__ void passOn(int lane) const {
+        asyncFence();
+        __syncwarp();
+        if (lane == 0) barrierArrive(written());
+    }
+};
 
 // The first row and column of a block's tile of the product.
 struct Position {
@@ -63,7 +93,7 @@ struct Item {
 };
 
 // The sums of a part are stored as the threads have them: four sums of each thread of a block, then the next four.
-constexpr int VECTORS = ROWS / 2 / 4; // per thread
+constexpr int VECTORS = SUMS / 4; // per thread
 
 __device__ __forceinline__ long firstVector(int part, int rank, int thread) {
     return (long)(part * CLUSTER + rank) * VECTORS * SUM_THREADS + thread;
@@ -78,7 +108,7 @@ __device__ __forceinline__ unsigned loadPair(unsigned address) {
 
 // Loads operand A of a stage: twice 8 rows of W per warp; for SWIGLU, 8 of W0 and the same 8 of W1. TMA has stored row 4·v + u of
 // each eight rows as row 2·u + v. So the threads that access shared memory at the same time read different banks.
-__device__ __forceinline__ void loadWeights(unsigned (&a)[4 * STEPS], unsigned w, int warpOfConsumers, int lane) {
+__device__ __forceinline__ void loadWeights(unsigned (&a)[WORDS], unsigned w, int warpOfConsumers, int lane) {
     constexpr int SECOND = EPILOGUE == SWIGLU ? LOADED_COLUMNS : 8; // the distance of the second eight rows
     int row = warpOfConsumers * (EPILOGUE == SWIGLU ? 8 : 16) + lane / 4 % 4 * 2 + lane / 16;
 #pragma unroll
@@ -90,6 +120,42 @@ __device__ __forceinline__ void loadWeights(unsigned (&a)[4 * STEPS], unsigned w
             a[4 * step + i] = loadPair(half + swizzled(row + i % 2 * SECOND, byte));
         }
     }
+}
+
+// Accumulates W · Xᵀ over stages. The tensor cores multiply one stage while the warps load W of the next one. Its buffer is free
+// when its multiplications have been issued, because they wait for the loads. A barrier's arrival does not wait for them.
+__device__ __forceinline__ void multiply(float (&sums)[SUMS], const RingW &ringW, const RingX &ringX, PipelineState<STAGES> &next,
+                                         int stages, int warp, int lane) {
+    unsigned even[WORDS], odd[WORDS];
+    int previous = -1; // the stage before
+    auto load = [&](unsigned(&a)[WORDS]) {
+        ringW.awaitLoaded(next);
+        loadWeights(a, ringW.buffer(next.stage), warp, lane);
+    };
+    auto multiplyStage = [&](const unsigned(&a)[WORDS]) {
+        unsigned long long b = operand(ringX.buffer(next.stage));
+        ringX.awaitLoaded(next);
+        wgmmaFence();
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) wgmma<ELEMENT, ALONG_SUM>(sums, a + 4 * step, further(b, 32 * step), true);
+        wgmmaCommit();
+        ringW.release(next.stage, lane);
+        wgmmaWait<1>();
+        if (previous >= 0) ringX.release(previous, lane);
+        previous = next.stage;
+        next.advance();
+    };
+    load(even);
+    for (int i = 0; i < stages; i += 2) {
+        multiplyStage(even);
+        if (i + 1 == stages) break;
+        load(odd);
+        multiplyStage(odd);
+        if (i + 2 < stages) load(even);
+    }
+    wgmmaWait<0>();
+    pin(sums);
+    ringX.release(previous, lane);
 }
 
 // Writes the results of a warp's sums to shared memory as 2 · SUMS rows of Y: 16 columns, or 8 for SWIGLU.
@@ -118,17 +184,25 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
            const __grid_constant__ TensorMap w2, const __grid_constant__ TensorMap y, float4 *partial, int rows, int columns,
            int rowsOfW, int depth, int wholeTiles, int parts) {
     extern __shared__ char dynamicShared[];
-    Stages ring(dynamicShared);
+    unsigned buffersOfW = firstBuffer(dynamicShared), buffersOfX = buffersOfW + RingW::BYTES;
+    unsigned bufferOfResults = buffersOfX + RingX::BYTES, barriers = bufferOfResults + RESULT_BYTES;
+    RingW ringW{buffersOfW, barriers};
+    RingX ringX{buffersOfX, barriers + RingW::BARRIER_BYTES};
+    Results results{bufferOfResults, barriers + RingW::BARRIER_BYTES + RingX::BARRIER_BYTES};
     auto [rank, cluster, clusters, tileRows, tileColumns, tiles, stages] =
         BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     int items = wholeTiles + (tiles - wholeTiles) * parts;
-    if (threadIdx.x == 0) ring.init();
+    if (threadIdx.x == 0) {
+        ringW.init();
+        ringX.init();
+        results.init();
+    }
     clusterSync();
 
     PipelineState<STAGES> next;
     if (threadIdx.x < WARPGROUP) {
-        registersDown<72>();
-        if (threadIdx.x == 0) {
+        registersDown<40>();
+        if (threadIdx.x == 0) { // loads operands
             for (int i = cluster; i < items; i += clusters) {
                 Item item(i, wholeTiles, parts, stages);
                 Position at(item.tile, tileRows, rank);
@@ -136,70 +210,51 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
                 const TensorMap &w = matrix == 0 ? w0 : matrix == 1 ? w1 : w2;
                 int rowOfW = EPILOGUE == SWIGLU ? at.column / 2 : at.column - matrix * rowsOfW + rank * LOADED_COLUMNS;
                 for (int stage = item.firstStage; stage < item.endStage; stage++) {
-                    barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
-                    unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
-                    barrierExpect(full, STAGE_BYTES);
-                    tmaLoad(buffer + W_BYTES, x, full, stage * DEPTH, at.row, 0, 0);
-                    unsigned mine = buffer + rank * LOADED_COLUMNS * ROW_BYTES;
+                    ringW.expect(next);
+                    unsigned mine = ringW.buffer(next.stage) + rank * LOADED_COLUMNS * ROW_BYTES;
 #pragma unroll
                     for (int half = 0; half < 2; half++) {
-                        tmaMulticast(mine + half * HALF_BYTES, w, full, ALL_BLOCKS, stage * DEPTH + half * HALF_DEPTH, 0, 0,
-                                     rowOfW / 8);
+                        tmaMulticast(mine + half * HALF_BYTES, w, ringW.full(next.stage), ALL_BLOCKS,
+                                     stage * DEPTH + half * HALF_DEPTH, 0, 0, rowOfW / 8);
                     }
+                    ringX.expect(next);
+                    tmaLoad(ringX.buffer(next.stage), x, ringX.full(next.stage), stage * DEPTH, at.row, 0, 0);
                     next.advance();
                 }
             }
+        } else if (threadIdx.x == 32) { // stores results
+            for (int tile = cluster; tile < wholeTiles; tile += clusters) {
+                Position at(tile, tileRows, rank);
+                for (int group = 0; group < CONSUMERS; group++) {
+                    barrierWait(results.written(), group);
+                    if (SHARERS == 1 || group == CONSUMERS - 1) {
+                        int column = (at.column + group % (CONSUMERS / SHARERS) * (COLUMNS / CONSUMERS)) / SHARERS;
+                        if (at.row < rows && column < columns / SHARERS) tmaStore(y, results.buffer, column, at.row, 0, 0);
+                        bulkCommit();
+                        bulkWaitRead<0>();
+                    }
+                    barrierArrive(results.read(group));
+                }
+            }
+            bulkWait<0>();
         }
     } else {
-        registersUp<216>();
-        int thread = threadIdx.x - WARPGROUP, group = thread / WARPGROUP / SHARERS, warp = thread / 32, lane = thread % 32;
+        registersUp<232>();
+        int thread = threadIdx.x - WARPGROUP, group = thread / WARPGROUP, warp = thread / 32, lane = thread % 32;
         for (int i = cluster; i < items; i += clusters) {
             Item item(i, wholeTiles, parts, stages);
-            float sums[ROWS / 2] = {};
-            for (int stage = item.firstStage; stage < item.endStage; stage++) {
-                barrierWait(ring.full(next.stage), next.parity);
-                unsigned a[4 * STEPS];
-                loadWeights(a, ring.buffer(next.stage), warp, lane);
-                unsigned long long b = operand(ring.buffer(next.stage) + W_BYTES);
-                pin(a);
-                pin(sums);
-                wgmmaFence();
-#pragma unroll
-                for (int step = 0; step < STEPS; step++) {
-                    wgmma<ELEMENT, ALONG_SUM>(sums, a + 4 * step, further(b, 32 * step), true);
-                }
-                wgmmaCommit();
-                wgmmaWait<0>();
-                pin(a);
-                pin(sums);
-                if (stage < item.endStage - 1) {
-                    ring.release(next.stage, lane);
-                    next.advance();
-                }
-            }
+            float sums[SUMS] = {};
+            multiply(sums, ringW, ringX, next, item.endStage - item.firstStage, warp, lane);
             if (item.part >= 0) {
                 float4 *to = partial + firstVector(item.part, rank, thread);
 #pragma unroll
                 for (int j = 0; j < VECTORS; j++) to[j * SUM_THREADS] = ((float4 *)sums)[j];
             } else {
-                namedSync(ALL_CONSUMERS, CONSUMERS * WARPGROUP); // all have read the last stage
-                unsigned results = ring.buffer(next.stage) + group * RESULT_BYTES;
-                writeResults(sums, results, warp % (4 * SHARERS), lane);
-                asyncFence();
-                namedSync(ALL_CONSUMERS + 1 + group, SHARERS * WARPGROUP);
-                if (thread % (SHARERS * WARPGROUP) == 0) {
-                    Position at(item.tile, tileRows, rank);
-                    int column = at.column / SHARERS + group * (COLUMNS / CONSUMERS);
-                    if (at.row < rows && column < columns / SHARERS) tmaStore(y, results, column, at.row, 0, 0);
-                    bulkCommit();
-                    bulkWaitRead<0>();
-                }
-                namedSync(ALL_CONSUMERS + 1 + group, SHARERS * WARPGROUP);
+                results.awaitTurn(group, i / clusters);
+                writeResults(sums, results.buffer, warp % (4 * SHARERS), lane);
+                results.passOn(lane);
             }
-            ring.release(next.stage, lane); // its operands, and the results that were written to it, have been read since
-            next.advance();
         }
-        if (thread % (SHARERS * WARPGROUP) == 0) bulkWait<0>();
     }
     clusterSync(); // until then the other block may arrive at this block's barriers and multicast to it
 }

@@ -24,9 +24,10 @@ constexpr int DEPTH = ROW_BYTES / sizeof(float);
 constexpr int A_BYTES = ROWS * ROW_BYTES, STAGE_BYTES = A_BYTES + COLUMNS * ROW_BYTES;
 constexpr int LOADED_COLUMNS = COLUMNS / CLUSTER; // of B, by each block
 constexpr int SUMS = COLUMNS / 2;                 // per thread
-typedef Ring<STAGES, STAGE_BYTES> Stages;         // A, then B
+typedef Ring<STAGES, STAGE_BYTES, CLUSTER> Stages; // A, then B
 typedef TilePosition<ROWS, COLUMNS> Position;
-static_assert(SHARED_BYTES == Stages::BYTES, "shared memory as the launch requests it");
+static_assert(SHARED_BYTES == SWIZZLE_ALIGNMENT + Stages::BYTES + Stages::BARRIER_BYTES,
+              "shared memory as the launch requests it");
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(COLUMNS % 16 == 0, "each block loads whole groups of 8 rows of B");
 
@@ -35,7 +36,7 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], const Stages &ring
                                          int consumer, int lane) {
     int previous = 0; // the stage before
     for (int i = 0; i < stages; i++) {
-        barrierWait(ring.full(next.stage), next.parity);
+        ring.awaitLoaded(next);
         unsigned long long a = operand(ring.buffer(next.stage) + consumer * (A_BYTES / CONSUMERS));
         unsigned long long b = operand(ring.buffer(next.stage) + A_BYTES);
         wgmmaFence();
@@ -70,7 +71,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
 gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b0, const __grid_constant__ TensorMap b1,
           const __grid_constant__ TensorMap b2, float *c, int rows, int columns, int columnsOfB, int depth) {
     extern __shared__ char dynamicShared[];
-    Stages ring(dynamicShared);
+    unsigned buffers = firstBuffer(dynamicShared);
+    Stages ring{buffers, buffers + Stages::BYTES};
     auto [rank, cluster, clusters, tileRows, tileColumns, tiles, stages] =
         BlockWork<ROWS, COLUMNS, DEPTH>(rows, columns, depth);
     if (threadIdx.x == 0) ring.init();
@@ -86,9 +88,8 @@ gemm_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap
                 const TensorMap &b = matrix == 0 ? b0 : matrix == 1 ? b1 : b2;
                 int rowOfB = EPILOGUE == SWIGLU ? at.column / 2 : at.column - matrix * columnsOfB + rank * LOADED_COLUMNS;
                 for (int i = 0; i < stages; i++) {
-                    barrierWaitCluster(ring.empty(next.stage), next.parity ^ 1);
+                    ring.expect(next);
                     unsigned buffer = ring.buffer(next.stage), full = ring.full(next.stage);
-                    barrierExpect(full, STAGE_BYTES);
                     tmaLoad(buffer, a, full, i * DEPTH, at.row, 0, 0);
                     tmaMulticast(buffer + A_BYTES + rank * LOADED_COLUMNS * ROW_BYTES, b, full, ALL_BLOCKS, i * DEPTH, rowOfB, 0,
                                  0);

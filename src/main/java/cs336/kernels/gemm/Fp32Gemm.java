@@ -171,19 +171,18 @@ public record Fp32Gemm(Fp32Emulation emulation) implements JavaOperator {
                 Map.entry("P_ALONG", pAlong ? 1 : 0),
                 Map.entry("PRODUCTS", emulation.products()),
                 Map.entry("COLUMNS", tileColumns),
-                Map.entry("STAGES", GemmOperands.stages(operandBytes(tileColumns))),
+                Map.entry("STAGES", layout(tileColumns).stages()),
                 Map.entry("THREADS", THREADS),
                 Map.entry("SHARED_BYTES", sharedBytes(tileColumns)));
     }
 
-    /** Returns the bytes of a stage's operands. */
-    private int operandBytes(int tileColumns) {
-        return (BLOCK_ROWS + parts() * tileColumns) * STAGE_DEPTH * Float.BYTES;
+    private SharedMemoryLayout layout(int tileColumns) {
+        return new SharedMemoryLayout((BLOCK_ROWS + parts() * tileColumns) * STAGE_DEPTH * Float.BYTES, 1, 0);
     }
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public int sharedBytes(int tileColumns) {
-        return GemmOperands.sharedBytes(operandBytes(tileColumns));
+        return layout(tileColumns).bytes();
     }
 
     @Override

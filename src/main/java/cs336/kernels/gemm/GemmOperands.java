@@ -1,18 +1,10 @@
 package cs336.kernels.gemm;
 
-import cs336.kernels.runtime.Gpu;
 import cs336.torch.DType;
 import org.bytedeco.pytorch.Tensor;
 
-/**
- * Requirements of the kernels on their operands, which they access in pieces of 16 bytes, and the layout of their
- * shared memory: a ring of stages from an aligned address on. Each stage has its operands and two barriers.
- */
+/** Requirements of the kernels on their operands, which they access in pieces of 16 bytes. */
 final class GemmOperands {
-    private static final int SWIZZLE_ALIGNMENT = 1024; // of buffers that TMA swizzles
-    private static final int BARRIER_BYTES = 16; // of the two barriers of a stage
-    private static final int MOST_STAGES = 6;
-
     /** Rows whose order in shared memory {@link #inRowGroups} changes. */
     static final int ROW_GROUP = 8;
 
@@ -42,16 +34,6 @@ final class GemmOperands {
     /** Returns whether a tensor is a matrix of {@linkplain #areLinesAligned aligned} rows. */
     static boolean areRowsAligned(DType type, long[] shape, long[] strides, long offset) {
         return shape.length == 2 && strides[1] == 1 && areLinesAligned(type, shape, strides, offset);
-    }
-
-    /** Returns the number of stages in shared memory, at most 6, if each has this many bytes of operands. */
-    static int stages(int operandBytes) {
-        return Math.min(MOST_STAGES, (Gpu.HOPPER_SHARED_BYTES - SWIZZLE_ALIGNMENT) / (operandBytes + BARRIER_BYTES));
-    }
-
-    /** Returns the dynamic shared memory of a block with these stages, in bytes. */
-    static int sharedBytes(int operandBytes) {
-        return SWIZZLE_ALIGNMENT + stages(operandBytes) * (operandBytes + BARRIER_BYTES);
     }
 
     /**

@@ -115,19 +115,18 @@ public record Tf32Gemm(Epilogue epilogue) implements JavaOperator {
         return Map.of(
                 "EPILOGUE", epilogue.name(),
                 "COLUMNS", tileColumns,
-                "STAGES", GemmOperands.stages(operandBytes(tileColumns)),
+                "STAGES", layout(tileColumns).stages(),
                 "THREADS", THREADS,
                 "SHARED_BYTES", sharedBytes(tileColumns));
     }
 
-    /** Returns the bytes of a stage's operands. */
-    private static int operandBytes(int tileColumns) {
-        return (BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES;
+    private static SharedMemoryLayout layout(int tileColumns) {
+        return new SharedMemoryLayout((BLOCK_ROWS + tileColumns) * STAGE_DEPTH * Float.BYTES, 1, 0);
     }
 
     /** Returns the dynamic shared memory of a block, in bytes. */
     public static int sharedBytes(int tileColumns) {
-        return GemmOperands.sharedBytes(operandBytes(tileColumns));
+        return layout(tileColumns).bytes();
     }
 
     /**

@@ -22,7 +22,7 @@ class MixedGemmTest extends ScopedTest {
         "512, 3072, 768, 1, false", // 24 tiles for 66 clusters
         "512, 3072, 768, 2, true",
         "512, 768, 768, 3, false",
-        "512, 4096, 1024, 1, false",
+        "512, 4096, 1024, 1, true",
         "512, 4096, 1024, 2, true",
         "512, 5120, 1280, 1, true",
         "512, 5120, 1280, 2, true",
@@ -34,7 +34,7 @@ class MixedGemmTest extends ScopedTest {
         "2048, 3072, 768, 1, false",
         "2048, 768, 768, 3, false",
         "2048, 5120, 1280, 1, false",
-        "2048, 6400, 1600, 1, false",
+        "2048, 6400, 1600, 1, true",
         "2048, 6400, 1600, 2, true", // with split tiles, like the next ones
         "512, 1600, 6400, 1, true",
         "512, 2560, 10240, 1, true",
@@ -82,7 +82,7 @@ class MixedGemmTest extends ScopedTest {
         "2048, 2560, 10240, 66, 14, 4",
         "512, 6400, 1600, 50, 0, 1", // two parts need more clusters
         "512, 8448, 2560, 66, 0, 1", // no tiles remain
-        "512, 768, 768, 0, 6, 4", // more parts take longer to add
+        "512, 768, 768, 0, 6, 3", // more parts take longer to add
         "512, 128, 102400, 0, 1, 8",
         "512, 128, 64, 1, 0, 1"
     })
