@@ -336,6 +336,7 @@ class CompiledStepTest {
         Torch.seed(4);
         List<Double> results = new ArrayList<>();
         try (var scope = MemoryScope.open();
+                var tf32 = Torch.tf32(false); // for the plain loop
                 var module = new Perceptron(device);
                 var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
                 var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {

@@ -22,7 +22,7 @@ class MixedGemmTest extends ScopedTest {
         "512, 3072, 768, 1, false", // 24 tiles for 66 clusters
         "512, 3072, 768, 2, true",
         "512, 768, 768, 3, false",
-        "512, 4096, 1024, 1, true",
+        "512, 4096, 1024, 1, false",
         "512, 4096, 1024, 2, true",
         "512, 5120, 1280, 1, true",
         "512, 5120, 1280, 2, true",
@@ -43,6 +43,7 @@ class MixedGemmTest extends ScopedTest {
         "512, 1280, 5120, 1, false",
         "512, 2560, 2560, 1, false",
         "2048, 2560, 2560, 1, false",
+        "2048, 1600, 1600, 1, false",
         "2048, 1280, 1280, 3, true",
         "2048, 10240, 2560, 1, true",
         "2048, 2560, 2560, 3, true",
