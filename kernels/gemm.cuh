@@ -63,7 +63,7 @@ template <int Stages, int BufferBytes, int Blocks> struct Ring {
         barrierWait(full(next.stage), next.parity);
     }
 
-    // Frees a buffer; all lanes of each consumer warp call it after their reads.
+    // Frees a buffer; all lanes of each consumer warp call it when they have used what they read.
     __device__ __forceinline__ void release(int stage, int lane) const {
         __syncwarp();
         if constexpr (Blocks == 1) {

@@ -137,7 +137,8 @@ __device__ __forceinline__ void barrierArriveIn(int rank, unsigned barrier) {
 }
 
 // Arrives like barrierArriveIn after reads only: earlier writes are ordered within the block. barrierArriveIn has a memory barrier
-// that waits until they are visible in the cluster, which takes as long as an access to L2.
+// that waits until they are visible in the cluster, which takes as long as an access to L2. The arrival can overtake loads whose
+// values have not been used yet.
 __device__ __forceinline__ void barrierArriveAfterReadsIn(int rank, unsigned barrier) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier),
