@@ -1,6 +1,6 @@
-// A GPU emulated on the host: the threads of a block are fibers that take turns, and a
-// barrier passes control on until all of its threads have arrived. Blocks run one after the other. Accesses through Elements are
-// checked against the tensors of the kernel.
+// A GPU emulated on the host: the threads of a block are fibers that take turns, and a barrier passes control on until all of its
+// threads have arrived. Blocks run one after the other. Accesses through Elements are checked against the tensors of the kernel.
+// Other accesses end the program if they are behind a tensor.
 
 #pragma once
 #include <cmath>
@@ -12,7 +12,10 @@
 #include <vector>
 
 #include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #define __device__
 #define __global__
@@ -152,9 +155,14 @@ inline void requireAligned(const void *at, int bytes) {
     if ((uintptr_t)at % (bytes < 16 ? bytes : 16) != 0) fail("misaligned access");
 }
 
-// A tensor of the kernel, filled with NaN or with the next bytes of a file.
+// A tensor of the kernel, filled with NaN or with the next bytes of a file. No memory behind it can be accessed.
 inline char *tensor(size_t bytes, FILE *from) {
-    char *begin = (char *)aligned_alloc(16, (bytes + 16) / 16 * 16);
+    static size_t page = sysconf(_SC_PAGESIZE);
+    size_t used = (bytes + 15) / 16 * 16, pages = (used + page - 1) / page * page;
+    void *start = mmap(nullptr, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED || mprotect((char *)start + pages, page, PROT_NONE) != 0) fail("no memory");
+    signal(SIGSEGV, [](int) { fail("access behind a tensor"); });
+    char *begin = (char *)start + pages - used;
     memset(begin, 0xff, bytes);
     if (from != nullptr && fread(begin, 1, bytes, from) != bytes) fail("too few inputs");
     tensors.push_back({begin, begin + bytes});
