@@ -133,9 +133,8 @@ final class ShapeGraph implements AutoCloseable {
             int[] ofGradients = Arrays.copyOfRange(program.optimized().completions(), 1, results.length);
             stages = GradientStage.of(program.optimized().operations().size(), ofGradients, step.buckets);
             copyLoss(results[0]);
-            for (GradientStage stage : stages) {
-                deliver(stage, consumer, Arrays.copyOfRange(results, 1, results.length));
-            }
+            Tensor[] ofParameters = Arrays.copyOfRange(results, 1, results.length);
+            stages.forEach(stage -> deliver(stage, consumer, ofParameters));
         }
     }
 

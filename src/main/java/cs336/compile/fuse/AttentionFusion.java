@@ -220,7 +220,7 @@ final class AttentionFusion {
                     scaledGradQ = scalings.size() == 1 ? scalings.get(0) : null;
                     boolean isGradQ = is(scaledGradQ, "mul.Scalar")
                             && scaledGradQ.arguments().get(1).number() == scale
-                            && isWhole(scaledGradQ.view(0), q.shape())
+                            && readsInOrder(scaledGradQ.view(0), q.shape())
                             && same(k, operand(use, 1));
                     if (!isGradQ) {
                         return false;
@@ -289,7 +289,7 @@ final class AttentionFusion {
 
         /** Returns whether a tensor is a matrix [T, S] for each of the leading dimensions, in row-major order. */
         private boolean isMatrix(View view) {
-            return isWhole(view, withLead(queries, keys));
+            return readsInOrder(view, withLead(queries, keys));
         }
 
         private long[] withLead(long rows, long columns) {
@@ -363,7 +363,7 @@ final class AttentionFusion {
     /** Returns the view of which a view is a cast or copy with the same order of elements, or the view itself. */
     private View beforeCasts(View view) {
         Operation copy = producer(view);
-        boolean isCast = isCopy(copy) && isWhole(view) && isWhole(copy.view(0));
+        boolean isCast = isCopy(copy) && readsInOrder(view) && readsInOrder(copy.view(0));
         return isCast ? beforeCasts(copy.view(0)) : view;
     }
 
@@ -375,7 +375,7 @@ final class AttentionFusion {
         }
         for (int i : readers.getOrDefault(value, Set.of())) {
             Operation reader = program.operations().get(i);
-            boolean isCast = isCopy(reader) && reader.output().layout().isContiguous() && isWhole(reader.view(0));
+            boolean isCast = isCopy(reader) && reader.output().layout().isContiguous() && readsInOrder(reader.view(0));
             uses.addAll(isCast ? uses(reader.output()) : List.of(reader));
         }
         return uses;
@@ -478,18 +478,18 @@ final class AttentionFusion {
     }
 
     /** Returns whether a view reads all elements of a contiguous value in their order. */
-    private static boolean isWhole(View view) {
+    private static boolean readsInOrder(View view) {
         return view.readsAll()
                 && view.value().layout().isContiguous()
                 && view.layout().offset() == 0;
     }
 
-    /** Returns whether a whole view has a shape, with its leading dimensions merged or not. */
-    private static boolean isWhole(View view, long[] shape) {
+    /** Returns whether such a view has a shape, with its leading dimensions merged or not. */
+    private static boolean readsInOrder(View view, long[] shape) {
         int rank = shape.length;
         long matrices = Arrays.stream(shape, 0, rank - 2).reduce(1, (a, b) -> a * b);
         long[] merged = {matrices, shape[rank - 2], shape[rank - 1]};
-        return isWhole(view) && (Arrays.equals(view.shape(), shape) || Arrays.equals(view.shape(), merged));
+        return readsInOrder(view) && (Arrays.equals(view.shape(), shape) || Arrays.equals(view.shape(), merged));
     }
 
     private static boolean same(View a, View b) {

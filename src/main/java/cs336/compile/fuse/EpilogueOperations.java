@@ -4,12 +4,9 @@ import cs336.compile.program.Argument;
 import cs336.compile.program.Argument.Constant;
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
-import cs336.compile.program.ProgramValue;
 import cs336.kernels.gemm.Epilogue;
 import java.util.List;
 import java.util.Objects;
-import java.util.function.Function;
-import java.util.function.ToIntFunction;
 import java.util.stream.Stream;
 
 /**
@@ -25,10 +22,10 @@ record EpilogueOperations(Epilogue function, Operation last, List<Operation> gem
     /**
      * Finds the operation of which an argument reads all of the result, if the program reads it this number of times.
      */
-    private record Matcher(Function<ProgramValue, Operation> producers, ToIntFunction<ProgramValue> reads) {
+    private record Matcher(Replacements program) {
         Operation producer(Argument argument, int times) {
-            return argument instanceof View view && view.readsAll() && reads.applyAsInt(view.value()) == times
-                    ? producers.apply(view.value())
+            return argument instanceof View view && view.readsAll() && program.timesRead(view.value()) == times
+                    ? program.producer(view.value())
                     : null;
         }
 
@@ -44,18 +41,12 @@ record EpilogueOperations(Epilogue function, Operation last, List<Operation> gem
         }
     }
 
-    /**
-     * Returns the operations that end with this one, or null if it does not end an epilogue.
-     *
-     * @param producers the operation that computes a value, or null
-     * @param reads the number of times that a value is read or returned
-     */
-    static EpilogueOperations endingWith(
-            Operation last, Function<ProgramValue, Operation> producers, ToIntFunction<ProgramValue> reads) {
+    /** Returns the operations of a program that end with this one, or null if it does not end an epilogue. */
+    static EpilogueOperations endingWith(Operation last, Replacements program) {
         if (last.operator() != PointwiseOperator.MUL) {
             return null;
         }
-        var matcher = new Matcher(producers, reads);
+        var matcher = new Matcher(program);
         return Stream.of(gelu(matcher, last), swiGlu(matcher, last, 0), swiGlu(matcher, last, 1))
                 .filter(Objects::nonNull)
                 .filter(found ->

@@ -540,14 +540,14 @@ final class KernelEmitter {
             return;
         }
         for (Operation member : reductions) {
-            line("    " + CudaType.ofComputation(member) + " acc" + id(member) + " = " + operation(member)
+            line("    " + CudaType.ofComputation(member) + " acc" + id(member) + " = " + reducer(member)
                     + "::identity((" + CudaType.ofComputation(member) + ")0);");
         }
         emitChunks("    ", indent -> {
             emitMembers(needed(reductions), indent);
             for (Operation member : reductions) {
                 String acc = "acc" + id(member);
-                line(indent + "EACH(i) " + acc + " = " + operation(member) + "::combine(" + acc + ", "
+                line(indent + "EACH(i) " + acc + " = " + reducer(member) + "::combine(" + acc + ", "
                         + expressions.reduced(member) + ");");
             }
         });
@@ -555,12 +555,12 @@ final class KernelEmitter {
             String type = CudaType.ofComputation(member);
             line("    __shared__ " + type + " shared" + id(member) + "[BLOCK_ROWS][THREADS / WARP];");
             String arguments = "acc" + id(member) + ", shared" + id(member) + "[threadIdx.x / THREADS], barrier";
-            String total = "reduceRow<" + operation(member) + ", THREADS>(" + arguments + ")";
+            String total = "reduceRow<" + reducer(member) + ", THREADS>(" + arguments + ")";
             line("    const " + type + " r" + id(member) + " = " + expressions.rounded(member, total) + ";");
         }
     }
 
-    private static String operation(Operation member) {
+    private static String reducer(Operation member) {
         return ((ReductionOperator) member.operator()).kind() == ReductionOperator.ReductionKind.SUM ? "Sum" : "Max";
     }
 

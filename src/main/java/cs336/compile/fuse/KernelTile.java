@@ -46,7 +46,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
      */
     static KernelTile of(FusionGroup group, int vector, boolean canReload) {
         if (group.isPerColumn()) {
-            return new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, COLUMN_BLOCKS), 1, false, false);
+            return ofColumns(group, vector, COLUMN_BLOCKS);
         }
         if (!group.hasReduction()) {
             return new KernelTile(MAX_BLOCK, 1, 1, 1, false, false);
@@ -97,7 +97,7 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         List<KernelTile> candidates = new ArrayList<>();
         if (group.isPerColumn()) {
             for (int blocks = MULTIPROCESSORS; blocks <= 8 * MULTIPROCESSORS; blocks *= 2) {
-                candidates.add(new KernelTile(MAX_BLOCK, 1, columnParts(group, vector, blocks), 1, false, false));
+                candidates.add(ofColumns(group, vector, blocks));
             }
         } else if (!group.hasReduction()) {
             for (int block = MAX_BLOCK / 2; block <= 2 * MAX_BLOCK; block *= 2) {
@@ -135,9 +135,10 @@ record KernelTile(int rowThreads, int blockRows, int parts, int smBlocks, boolea
         return new KernelTile(threads, blockRows, parts, smBlocks, prefetch, reload);
     }
 
-    private static int columnParts(FusionGroup group, int vector, int blocks) {
+    private static KernelTile ofColumns(FusionGroup group, int vector, int blocks) {
         long tiles = IntegerMath.ceilDiv(group.columns() / vector, COLUMN_THREADS);
-        return (int) Math.max(1, Math.min(blocks / tiles, IntegerMath.ceilDiv(group.rows(), SLOTS)));
+        long parts = Math.max(1, Math.min(blocks / tiles, IntegerMath.ceilDiv(group.rows(), SLOTS)));
+        return new KernelTile(MAX_BLOCK, 1, (int) parts, 1, false, false);
     }
 
     private static long inputBytes(FusionGroup group) {

@@ -49,8 +49,7 @@ final class LinearGemms {
 
     /** Replaces matrix multiplications and the epilogue that ends with this operation. */
     private void replaceEpilogue(Operation last) {
-        EpilogueOperations epilogue =
-                EpilogueOperations.endingWith(last, replacements::producer, replacements::timesRead);
+        EpilogueOperations epilogue = EpilogueOperations.endingWith(last, replacements);
         if (epilogue == null) {
             return;
         }

@@ -341,8 +341,7 @@ final class Lowering {
      * that the ignored index marks then has no target.
      */
     private static boolean isPlainMean(long[] shape, Argument weight, Argument reduction, Argument ignored) {
-        boolean isMatrix = shape.length == 2;
-        return isMatrix
+        return shape.length == 2
                 && isNone(weight)
                 && reduction.number() == MEAN
                 && (ignored.number() < 0 || ignored.number() >= shape[1]);
@@ -442,7 +441,7 @@ final class Lowering {
     private View pointwise(Layout layout, PointwiseOperator function, Argument... arguments) {
         ProgramValue out = newValue(layout);
         emit(out, function, arguments);
-        return new View(out, layout);
+        return new View(out);
     }
 
     /** Appends the function that has the name of an operator of PyTorch, without its overload. */

@@ -340,16 +340,16 @@ public final class Recorder implements OperatorListener {
         }
         BytePointer overload = schema.overload_name(); // null if it is empty
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
-        boolean isRandom = handle.hasTag(Tag.nondeterministic_seeded);
-        var operator = new DispatchedOperator(name, handle, writes, isRandom);
+        OperatorHandle own = new OperatorHandle(handle); // the given one ends with the call
+        var operator = new DispatchedOperator(name, own, writes, handle.hasTag(Tag.nondeterministic_seeded));
         if (READS_ON_HOST.contains(schema.name().getString())) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
         } else if (handle.hasTag(Tag.dynamic_output_shape)) {
             throw new UnrecordableException(
                     "the shape of the result of " + operator + " depends on elements of a tensor", source());
         }
-        OperatorHandle kept = MemoryScope.keep(new OperatorHandle(handle)); // the given one ends with the call
-        return new DispatchedOperator(name, kept, writes, isRandom);
+        MemoryScope.keep(own);
+        return operator;
     }
 
     /** Returns the innermost Java line outside of this library's tensor layer, which called the operator. */
