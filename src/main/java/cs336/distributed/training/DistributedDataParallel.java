@@ -367,12 +367,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             return single(IntStream.range(0, n).map(i -> n - 1 - i), parameters);
         }
         long most = strategy instanceof Strategy.Bucketed bucketed ? bucketed.bytes() : Long.MAX_VALUE;
-        List<BucketLayout.ParameterSize> sizes = parameters.stream()
-                .map(parameter -> new BucketLayout.ParameterSize(parameter.numel(), DType.of(parameter)))
-                .toList();
-        return BucketLayout.of(sizes, most).buckets().stream()
-                .map(bucket -> (GradientCollective) new GradientBucket(bucket, parameters))
-                .toList();
+        return List.copyOf(GradientBucket.of(parameters, most));
     }
 
     private static List<GradientCollective> single(IntStream indices, List<Tensor> parameters) {

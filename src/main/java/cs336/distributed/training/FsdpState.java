@@ -117,8 +117,7 @@ final class FsdpState {
     }
 
     private FsdpParameter parameterOf(String key) {
-        int dot = key.lastIndexOf('.');
-        FsdpParameter parameter = parameters.get(dot < 0 ? key : key.substring(0, dot));
+        FsdpParameter parameter = parameters.get(ShardedState.parameterOf(key));
         if (parameter == null) {
             throw new IllegalArgumentException("state has " + key + ", which belongs to no parameter");
         }

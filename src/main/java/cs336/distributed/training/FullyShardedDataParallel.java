@@ -163,7 +163,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         trainable =
                 parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
-        replicatedGradients = buckets(replicated);
+        replicatedGradients =
+                GradientBucket.of(replicated.stream().map(FsdpParameter::master).toList(), Long.MAX_VALUE);
         used = new UsedParameters(trainable.size(), group.device());
         earlyStep = new EarlyStepCheck(
                 "parameters", trainable.stream().map(FsdpParameter::master).toList());
@@ -171,16 +172,6 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             unit.hook = new BackwardHook(() -> beforeBackward(unit));
         }
         addHooks();
-    }
-
-    private static List<GradientBucket> buckets(List<FsdpParameter> replicated) {
-        List<Tensor> masters = replicated.stream().map(FsdpParameter::master).toList();
-        List<BucketLayout.ParameterSize> sizes = masters.stream()
-                .map(master -> new BucketLayout.ParameterSize(master.numel(), DType.of(master)))
-                .toList();
-        return BucketLayout.of(sizes, Long.MAX_VALUE).buckets().stream()
-                .map(bucket -> new GradientBucket(bucket, masters))
-                .toList();
     }
 
     private void addHooks() {

@@ -2,6 +2,7 @@ package cs336.distributed.training;
 
 import cs336.torch.AtenOperator;
 import cs336.torch.AtenOperator.TensorList;
+import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.Tensors;
@@ -59,6 +60,16 @@ final class GradientBucket implements GradientCollective {
         this.views.addAll(views);
         this.buffer = buffer;
         allViews = TensorList.of(views);
+    }
+
+    /** Returns new buckets of at most this size for the gradients of all these parameters; see {@link BucketLayout}. */
+    static List<GradientBucket> of(List<Tensor> parameters, long mostBytes) {
+        List<BucketLayout.ParameterSize> sizes = parameters.stream()
+                .map(parameter -> new BucketLayout.ParameterSize(parameter.numel(), DType.of(parameter)))
+                .toList();
+        return BucketLayout.of(sizes, mostBytes).buckets().stream()
+                .map(bucket -> new GradientBucket(bucket, parameters))
+                .toList();
     }
 
     @Override

@@ -129,7 +129,7 @@ final class ShardedState {
     }
 
     /** Returns the name of a state tensor's parameter: {@code layers.0.ln1.weight} of {@code layers.0.ln1.weight.m}. */
-    private static String parameterOf(String key) {
+    static String parameterOf(String key) {
         int dot = key.lastIndexOf('.');
         return dot < 0 ? key : key.substring(0, dot);
     }
