@@ -1,6 +1,7 @@
 package cs336.distributed.collectives;
 
 import cs336.bench.ArgumentCheck;
+import cs336.torch.DeviceKind;
 import java.util.List;
 import java.util.Locale;
 
@@ -21,6 +22,11 @@ public enum CollectiveBackend {
      */
     public static CollectiveBackend parse(String name) {
         return ArgumentCheck.oneOf("backend", name, List.of(values()));
+    }
+
+    /** Returns the kind of device on which ranks compute by default. */
+    public DeviceKind defaultDevice() {
+        return this == NCCL ? DeviceKind.CUDA : DeviceKind.CPU;
     }
 
     /** Returns the name on the command line: {@code gloo} or {@code nccl}. */

@@ -121,7 +121,7 @@ public final class ProcessGroup implements AutoCloseable {
      *     GPU
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout) {
-        return join(world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout);
+        return join(world, backend, backend.defaultDevice(), timeout);
     }
 
     /**
@@ -141,8 +141,7 @@ public final class ProcessGroup implements AutoCloseable {
      * @param file must not exist; deleted when the last rank leaves
      */
     public static ProcessGroup join(World world, CollectiveBackend backend, Duration timeout, Path file) {
-        return join(
-                world, backend, backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU, timeout, file);
+        return join(world, backend, backend.defaultDevice(), timeout, file);
     }
 
     /** Joins the group with a chosen kind of device through a store in a file. */

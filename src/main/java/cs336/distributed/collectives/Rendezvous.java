@@ -20,7 +20,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.FileStore;
@@ -338,15 +337,12 @@ public final class Rendezvous implements AutoCloseable {
     }
 
     private String absent() {
-        var absent = new ArrayList<Integer>();
-        for (int rank = 0; rank < world.size(); rank++) {
-            if (!has(key("here", rank))) {
-                absent.add(rank);
-            }
-        }
-        String ranks = absent.stream().map(String::valueOf).collect(Collectors.joining(", "));
-        return (absent.size() == 1 ? "rank " : "ranks ") + ranks + " of " + world.size() + " did not arrive within "
-                + text(timeout);
+        List<String> absent = IntStream.range(0, world.size())
+                .filter(rank -> !has(key("here", rank)))
+                .mapToObj(String::valueOf)
+                .toList();
+        return (absent.size() == 1 ? "rank " : "ranks ") + String.join(", ", absent) + " of " + world.size()
+                + " did not arrive within " + text(timeout);
     }
 
     /** Publishes a text for the other ranks; at most once per name. */

@@ -237,10 +237,7 @@ public final class Launcher {
 
     /** Returns the kind of device of the ranks, see {@link #device}. */
     public DeviceKind deviceKind() {
-        if (device != null) {
-            return device;
-        }
-        return backend == CollectiveBackend.NCCL ? DeviceKind.CUDA : DeviceKind.CPU;
+        return device == null ? backend.defaultDevice() : device;
     }
 
     /** Checks that another process can create the program. */
