@@ -133,13 +133,11 @@ public final class DataParallelFigures {
     public static Figure buckets(MeasurementQuery measurements) {
         MeasurementQuery numbers = measurements.withOwnOrigin();
         var points = new ArrayList<ExposedTimePoint>();
-        for (int processes : new int[] {2, 4}) {
-            String panel = processes + " GPUs";
-            for (BucketPrediction p : BucketPrediction.of(numbers, processes)) {
-                points.add(new ExposedTimePoint(p.bucketMb(), p.measured(), "measured", panel));
-                points.add(new ExposedTimePoint(p.bucketMb(), p.predicted(), "predicted", panel));
-                points.add(new ExposedTimePoint(p.bucketMb(), p.slowed(), "predicted, slower when overlapped", panel));
-            }
+        for (BucketPrediction p : BucketPrediction.of(numbers)) {
+            String panel = p.processes() + " GPUs";
+            points.add(new ExposedTimePoint(p.bucketMb(), p.measured(), "measured", panel));
+            points.add(new ExposedTimePoint(p.bucketMb(), p.predicted(), "predicted", panel));
+            points.add(new ExposedTimePoint(p.bucketMb(), p.slowed(), "predicted, slower when overlapped", panel));
         }
         return Charts.line(Tables.of(ExposedTimePoint.class, points))
                 .x("megabytes", "maximum size of a bucket (MB)")

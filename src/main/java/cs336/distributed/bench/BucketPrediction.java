@@ -25,6 +25,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import tech.tablesaw.api.Row;
 import tech.tablesaw.api.Table;
 
@@ -64,12 +65,19 @@ public record BucketPrediction(
             "distributed_communication_single_node[backend=nccl, nodes=1, implementation=java, metric=queued, processes=%d]";
 
     /**
-     * Returns predictions for all measured bucket sizes of the xl model with sequences of 512 tokens.
+     * Returns predictions for all measured bucket sizes of the xl model with sequences of 512 tokens, on two and four
+     * GPUs.
      *
      * @param numbers measurements of a machine: data-parallel steps, recorded steps and all-reduces
-     * @param processes number of GPUs
      */
-    public static List<BucketPrediction> of(MeasurementQuery numbers, int processes) {
+    public static List<BucketPrediction> of(MeasurementQuery numbers) {
+        return Stream.of(2, 4)
+                .flatMap(processes -> of(numbers, processes).stream())
+                .toList();
+    }
+
+    /** Returns the predictions for this number of GPUs. */
+    static List<BucketPrediction> of(MeasurementQuery numbers, int processes) {
         Seconds backward = backward(numbers, processes);
         TimeBySize allReduce = allReduces(numbers, processes);
         double slowdown = Math.max(1, slowdown(numbers));
@@ -135,19 +143,18 @@ public record BucketPrediction(
                 gradients, gigabyte.in(allReduces(numbers, 2).at(gigabyte)), Seconds.ms(ms / more));
     }
 
-    /** Stores the predictions for two and four GPUs and the optimum number of equal buckets. */
-    static void store(MeasurementQuery numbers, CalculatedResults results) throws IOException {
-        for (int processes : new int[] {2, 4}) {
-            for (BucketPrediction p : of(numbers, processes)) {
-                results.put(
-                        parameters(processes).with("bucket_mb", p.bucketMb),
-                        List.of(
-                                number("buckets", "", p.buckets),
-                                number("last-bucket", "MB", p.lastMb),
-                                number("predicted", "ms", p.predicted),
-                                number("predicted-slowed", "ms", p.slowed),
-                                number("measured", "ms", p.measured)));
-            }
+    /** Stores these predictions and the optimum number of equal buckets. */
+    static void store(List<BucketPrediction> predictions, MeasurementQuery numbers, CalculatedResults results)
+            throws IOException {
+        for (BucketPrediction p : predictions) {
+            results.put(
+                    parameters(p.processes).with("bucket_mb", p.bucketMb),
+                    List.of(
+                            number("buckets", "", p.buckets),
+                            number("last-bucket", "MB", p.lastMb),
+                            number("predicted", "ms", p.predicted),
+                            number("predicted-slowed", "ms", p.slowed),
+                            number("measured", "ms", p.measured)));
         }
         BucketModel model = withMeasuredOverhead(numbers);
         List<Measurement> best = List.of(

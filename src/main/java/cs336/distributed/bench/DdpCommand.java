@@ -177,16 +177,15 @@ public final class DdpCommand extends RankCommand {
     }
 
     private int predictBuckets() throws IOException {
-        checked(() -> {
+        return checked(() -> {
             requireOnly("with --predict-buckets", "--predict-buckets", "--output");
             Provenance.requireName("--predict-buckets", predicted);
             var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
-            var predictions = new ArrayList<>(BucketPrediction.of(numbers, 2));
-            predictions.addAll(BucketPrediction.of(numbers, 4));
+            List<BucketPrediction> predictions = BucketPrediction.of(numbers);
             ArgumentCheck.writableFolder("--output", storage.folder());
             var results = new CalculatedResults(storage.folder(), CalculatedResults.ON_PAPER, "bucket_overhead");
             results.clear();
-            BucketPrediction.store(numbers, results);
+            BucketPrediction.store(predictions, numbers, results);
             out().println(AlignedText.of(Tables.of(BucketPrediction.class, predictions)));
             BucketModel model = BucketPrediction.withMeasuredOverhead(numbers);
             out().printf(
@@ -197,9 +196,8 @@ public final class DdpCommand extends RankCommand {
                             model.bestBucket().count() / 1e6,
                             results.path());
             out().flush();
-            return null;
+            return 0;
         });
-        return 0;
     }
 
     /** A mode with its bucket size; 0 for a mode without buckets. */
@@ -318,16 +316,7 @@ public final class DdpCommand extends RankCommand {
         Precision precision = precision();
         var cases = new ArrayList<Case>();
         for (TrainingMode mode : trainingModes()) {
-            var setup = new RankCase(
-                    model,
-                    precision,
-                    ranks.backend(),
-                    ranks.nodes(),
-                    ranks.ranks(),
-                    mode.name,
-                    mode.bucketMb,
-                    rounds.round(),
-                    0);
+            RankCase setup = setup(model, precision, mode.name, mode.bucketMb, 0);
             executions.stream()
                     .map(StepExecution::parse)
                     .filter(execution ->

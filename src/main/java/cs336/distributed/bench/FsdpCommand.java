@@ -120,7 +120,7 @@ public final class FsdpCommand extends RankCommand {
     }
 
     private int predict() throws IOException {
-        checked(() -> {
+        return checked(() -> {
             requireOnly("with --predict", "--predict", "--output");
             Provenance.requireName("--predict", predicted);
             var numbers = MeasurementQuery.of(storage.folder().resolve(predicted));
@@ -132,9 +132,8 @@ public final class FsdpCommand extends RankCommand {
             out().println(AlignedText.of(Tables.of(FsdpPrediction.class, predictions)));
             out().printf("stored in %s%n", results.path());
             out().flush();
-            return null;
+            return 0;
         });
-        return 0;
     }
 
     @Override
@@ -183,15 +182,11 @@ public final class FsdpCommand extends RankCommand {
     @Override
     List<Case> cases(ModelOptions.Model model) {
         return modes.stream()
-                .map(mode -> FsdpBenchmark.caseOf(new RankCase(
+                .map(mode -> FsdpBenchmark.caseOf(setup(
                         model,
                         precision(),
-                        ranks.backend(),
-                        ranks.nodes(),
-                        ranks.ranks(),
                         mode,
                         FsdpMode.parse(mode).hasBuckets() ? memory.bucketMb() : 0,
-                        rounds.round(),
                         memory.lossRows())))
                 .toList();
     }

@@ -5,6 +5,7 @@ import cs336.bench.ArgumentCheck;
 import cs336.bench.Case;
 import cs336.bench.LabCommand;
 import cs336.bench.ModelOptions;
+import cs336.bench.Precision;
 import cs336.bench.StorageOptions;
 import cs336.checkpoints.ResumeOptions;
 import cs336.checkpoints.TrainingOptions;
@@ -42,6 +43,14 @@ abstract class RankCommand extends LabCommand {
 
     /** Returns a case for each selected mode. */
     abstract List<Case> cases(ModelOptions.Model model);
+
+    /** Returns the setup of a mode on the ranks that the options select. */
+    final RankCase setup(ModelOptions.Model model, Precision precision, String mode, double bucketMb, int lossRows) {
+        RankOptions ranks = options().ranks;
+        int round = options().rounds.round();
+        return new RankCase(
+                model, precision, ranks.backend(), ranks.nodes(), ranks.ranks(), mode, bucketMb, round, lossRows);
+    }
 
     /** Returns the fraction of parameters, gradients and AdamW's moments that a rank stores. */
     abstract double stateFraction(RankCase setup);

@@ -113,16 +113,7 @@ public final class ShardCommand extends RankCommand {
     @Override
     List<Case> cases(ModelOptions.Model model) {
         return modes.stream()
-                .map(mode -> ShardBenchmark.caseOf(new RankCase(
-                        model,
-                        Precision.FP32,
-                        ranks.backend(),
-                        ranks.nodes(),
-                        ranks.ranks(),
-                        mode,
-                        bucketSize,
-                        rounds.round(),
-                        0)))
+                .map(mode -> ShardBenchmark.caseOf(setup(model, Precision.FP32, mode, bucketSize, 0)))
                 .toList();
     }
 }
