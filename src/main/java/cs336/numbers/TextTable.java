@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.function.BinaryOperator;
 import java.util.function.UnaryOperator;
 
 /**
@@ -54,7 +53,6 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
     String text() {
         var text = new StringBuilder();
         List<Integer> widths = widths(0, cell -> cell);
-        BinaryOperator<String> joined = (a, b) -> a + "  " + b;
         var lines = new ArrayList<List<String>>();
         lines.add(headers);
         lines.addAll(rows);
@@ -63,8 +61,7 @@ public record TextTable(List<String> headers, List<Boolean> rightAligned, List<L
             for (int c = 0; c < line.size(); c++) {
                 cells.add(padded(line.get(c), c, widths));
             }
-            text.append(cells.stream().reduce(joined).orElse("").stripTrailing())
-                    .append('\n');
+            text.append(String.join("  ", cells).stripTrailing()).append('\n');
         }
         return text.toString();
     }
