@@ -43,11 +43,11 @@ static_assert(SHARED_BYTES == SWIZZLE_ALIGNMENT + RingW::BYTES + RingX::BYTES + 
 static_assert(THREADS == (1 + CONSUMERS) * WARPGROUP, "a producer and two consumers");
 static_assert(SUM_THREADS == CONSUMERS * WARPGROUP, "as many as have sums");
 
-// The buffer of results. The warpgroups write to it in turn, the first one first.
+// The buffer of results. The warpgroups write to it alternately, the first one first.
 struct Results {
     unsigned buffer, barriers; // addresses
 
-    __device__ __forceinline__ unsigned written() const { return barriers; } // by each warpgroup in turn
+    __device__ __forceinline__ unsigned written() const { return barriers; } // by one warpgroup
     __device__ __forceinline__ unsigned read(int group) const { return barriers + 8 * (1 + group); } // what the warpgroup wrote
 
     // Called by one thread, before clusterSync.
