@@ -158,12 +158,12 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], const RingW &ringW
     ringX.release(previous, lane);
 }
 
-// Writes the results of a warp's sums to shared memory as 2 · SUMS rows of Y: 16 columns, or 8 for SWIGLU.
-template <int SUMS> __device__ __forceinline__ void writeResults(float (&sums)[SUMS], unsigned results, int warp, int lane) {
+// Writes the results of a warp's sums to shared memory as 2 · N rows of Y: 16 columns, or 8 for SWIGLU.
+template <int N> __device__ __forceinline__ void writeResults(float (&sums)[N], unsigned results, int warp, int lane) {
     if constexpr (EPILOGUE == GELU) replaceByGelu(sums);
     constexpr int STEP = EPILOGUE == SWIGLU ? 16 : 8; // sums for four matrices of 8 × 8 results
 #pragma unroll
-    for (int i = 0; i < SUMS; i += STEP) {
+    for (int i = 0; i < N; i += STEP) {
         unsigned words[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -228,7 +228,7 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
                 for (int group = 0; group < CONSUMERS; group++) {
                     barrierWait(results.written(), group);
                     if (SHARERS == 1 || group == CONSUMERS - 1) {
-                        int column = (at.column + group % (CONSUMERS / SHARERS) * (COLUMNS / CONSUMERS)) / SHARERS;
+                        int column = at.column / SHARERS + group / SHARERS * (COLUMNS / CONSUMERS);
                         if (at.row < rows && column < columns / SHARERS) tmaStore(y, results.buffer, column, at.row, 0, 0);
                         bulkCommit();
                         bulkWaitRead<0>();
@@ -262,17 +262,17 @@ gemm_mixed(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMa
 // Adds the parts of tiles. One block computes 32 rows of Y; its threads have the same columns as in gemm_mixed.
 extern "C" __global__ void __launch_bounds__(SUM_THREADS)
 gemm_mixed_sum(const float4 *partial, ELEMENT *y, int rows, int columns, int wholeTiles, int parts) {
-    constexpr int BLOCK_ROWS = 32, SUMS = BLOCK_ROWS / 2, BLOCKS = ROWS / BLOCK_ROWS; // BLOCKS per block of gemm_mixed
+    constexpr int BLOCK_ROWS = 32, N = BLOCK_ROWS / 2, BLOCKS = ROWS / BLOCK_ROWS; // BLOCKS per block of gemm_mixed
     __shared__ __align__(16) char results[CONSUMERS / SHARERS][BLOCK_ROWS * ROW_BYTES];
     int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
     int block = blockIdx.x % BLOCKS, rank = blockIdx.x / BLOCKS % CLUSTER, tile = blockIdx.x / BLOCKS / CLUSTER;
 
-    float sums[SUMS] = {};
+    float sums[N] = {};
 #pragma unroll 4
     for (int part = 0; part < parts; part++) {
-        const float4 *from = partial + firstVector(tile * parts + part, rank, thread) + block * SUMS / 4 * SUM_THREADS;
+        const float4 *from = partial + firstVector(tile * parts + part, rank, thread) + block * N / 4 * SUM_THREADS;
 #pragma unroll
-        for (int i = 0; i < SUMS / 4; i++) {
+        for (int i = 0; i < N / 4; i++) {
             float4 v = from[i * SUM_THREADS];
             sums[4 * i] += v.x, sums[4 * i + 1] += v.y, sums[4 * i + 2] += v.z, sums[4 * i + 3] += v.w;
         }
