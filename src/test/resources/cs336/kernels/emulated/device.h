@@ -176,13 +176,14 @@ inline void requireAligned(const void *at, int bytes) {
     if ((uintptr_t)at % (bytes < 16 ? bytes : 16) != 0) fail("misaligned access");
 }
 
+inline const auto before = signal(SIGSEGV, [](int) { fail("access behind a tensor"); });
+
 // A tensor of the kernel, filled with NaN or with the next bytes of a file. No memory behind it can be accessed.
 inline char *tensor(size_t bytes, FILE *from) {
     static size_t page = sysconf(_SC_PAGESIZE);
     size_t used = (bytes + 15) / 16 * 16, pages = (used + page - 1) / page * page;
     void *start = mmap(nullptr, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED || mprotect((char *)start + pages, page, PROT_NONE) != 0) fail("no memory");
-    signal(SIGSEGV, [](int) { fail("access behind a tensor"); });
     char *begin = (char *)start + pages - used;
     memset(begin, 0xff, bytes);
     if (from != nullptr && fread(begin, 1, bytes, from) != bytes) fail("too few inputs");
