@@ -1,10 +1,12 @@
 """Runs several programs that measure on one GPU, and lets their rounds alternate: ours, the peer, ours, the peer.
 
-usage: python3 peers/alternate.py FILE
+usage: python3 peers/alternate.py FILE [--compile-separately]
 
 FILE has one shell command a line; empty lines and lines that begin with # are skipped. Each command is a `cs336 compile` or a
-`peers/transformer_step.py` with `--rounds`. The programs compile at the same time. Then each measures one round after the
-other, while all others wait. Their outputs go to FILE.1.log, FILE.2.log and so on. The exit code is 1 if a program failed.
+`peers/transformer_step.py` with `--rounds`. The programs compile at the same time, or one after the other with
+`--compile-separately`, so that no other program disturbs one that searches for the fastest kernels. Then each measures one
+round after the other, while all others wait. Their outputs go to FILE.1.log, FILE.2.log and so on. The exit code is 1 if a
+program failed.
 """
 
 import os
@@ -53,17 +55,20 @@ class Program:
 
 
 def main():
-    if len(sys.argv) != 2:
+    options = sys.argv[2:]
+    if len(sys.argv) < 2 or options not in ([], ["--compile-separately"]):
         raise SystemExit(__doc__.split("\n\n")[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the programs, whose memory the next run needs
     path = pathlib.Path(sys.argv[1])
     lines = [line.strip() for line in path.read_text().splitlines()]
     commands = [line for line in lines if line and not line.startswith("#")]
     with tempfile.TemporaryDirectory() as folder:
-        programs = [
-            Program(command, f"{folder}/{i}", f"{path}.{i}.log") for i, command in enumerate(commands, start=1)
-        ]
+        programs = []
         try:
+            for i, command in enumerate(commands, start=1):
+                programs.append(Program(command, f"{folder}/{i}", f"{path}.{i}.log"))
+                if options:
+                    programs[-1].await_end_of_turn()
             for program in programs:
                 program.await_end_of_turn()
             while any(program.runs() for program in programs):
