@@ -11,7 +11,7 @@
  *       kernel.
  *   <li>{@code GemmMerging} runs others with a common operand as one.
  *   <li>{@code Fusion} forms groups of operations.
- *   <li>{@code KernelEmitter} writes the CUDA source of a group.
+ *   <li>{@code KernelEmitter} writes the CUDA source of a group: a {@code RowWiseKernel}, or {@code ColumnSumKernels}.
  *   <li>{@code Fp32Gemms} moves other fp32 matrix multiplications to tensor cores.
  * </ol>
  *
