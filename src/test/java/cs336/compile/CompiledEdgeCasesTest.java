@@ -20,6 +20,7 @@ import java.util.List;
 import org.bytedeco.pytorch.DoubleComplex;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -362,5 +363,47 @@ class CompiledEdgeCasesTest extends ScopedTest {
         }
         String inside = refusal(in -> new Tensor[] {in[0].to_sparse().to_dense()}, tensor(1, 0));
         assertTrue(inside.contains("a tensor that is not dense cannot be recorded, called at Compiled"), inside);
+    }
+
+    /** The schema of {@code native_batch_norm} does not declare that it updates the running statistics. */
+    @Test
+    void batchNormUpdatesItsRunningStatisticsOncePerCall() {
+        Tensor mean = torch.zeros(5);
+        Tensor variance = torch.ones(5);
+        double[] expectedMean = new double[5];
+        double[] expectedVariance = {1, 1, 1, 1, 1};
+        var none = new TensorOptional();
+        TensorFunction training = in -> new Tensor[] {
+            torch.batch_norm(
+                    in[0], none, none, new TensorOptional(mean), new TensorOptional(variance), true, 0.1, 1e-5, false)
+        };
+        TensorFunction evaluation = in -> new Tensor[] {
+            torch.batch_norm(
+                    in[0], none, none, new TensorOptional(mean), new TensorOptional(variance), false, 0.1, 1e-5, false)
+        };
+        try (var trained = Compiled.of(training);
+                var evaluated = Compiled.of(evaluation)) {
+            for (int call = 0; call < 4; call++) {
+                Tensor x = torch.randn(8, 5).set_requires_grad(call < 2);
+                trained.apply(x);
+                double[] values = Tensors.toDoubles(x);
+                for (int column = 0; column < 5; column++) {
+                    double sum = 0;
+                    double squares = 0;
+                    for (int row = 0; row < 8; row++) {
+                        sum += values[row * 5 + column];
+                        squares += values[row * 5 + column] * values[row * 5 + column];
+                    }
+                    expectedMean[column] += 0.1 * (sum / 8 - expectedMean[column]);
+                    expectedVariance[column] += 0.1 * ((squares - sum * sum / 8) / 7 - expectedVariance[column]);
+                }
+                assertArrayEquals(expectedMean, Tensors.toDoubles(mean), 1e-6);
+                assertArrayEquals(expectedVariance, Tensors.toDoubles(variance), 1e-6);
+                evaluated.apply(x);
+            }
+            assertEquals(1, trained.recordings()); // with gradients it is called without being compiled
+            assertEquals(2, evaluated.recordings());
+            assertArrayEquals(expectedMean, Tensors.toDoubles(mean), 1e-6);
+        }
     }
 }

@@ -63,6 +63,10 @@ public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
+    /** Operators that update running statistics in training mode, which their schemas do not declare. */
+    private static final Set<String> BATCH_NORMS =
+            Set.of("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm");
+
     private static final Pattern LIBRARY =
             Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
                     + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep"
@@ -187,7 +191,8 @@ public final class Recorder implements OperatorListener {
     private void record(Operator operator, List<Argument> arguments, List<Tensor> results, DispatchKeySet keys) {
         List<ProgramValue> overwrites = new ArrayList<>();
         Set<ProgramValue> before = new HashSet<>();
-        BitSet written = operator instanceof DispatchedOperator dispatched ? dispatched.written() : new BitSet();
+        BitSet written =
+                operator instanceof DispatchedOperator dispatched ? written(dispatched, arguments) : new BitSet();
         for (int i = 0; i < arguments.size(); i++) {
             for (View view : arguments.get(i).tensors()) {
                 before.add(view.value());
@@ -210,6 +215,17 @@ public final class Recorder implements OperatorListener {
         if (!overwrites.isEmpty() || hasNew) {
             operations.add(new Operation(operator, arguments, outputs, overwrites, keys));
         }
+    }
+
+    /** Returns the arguments that a call writes to. */
+    private static BitSet written(DispatchedOperator operator, List<Argument> arguments) {
+        if (!BATCH_NORMS.contains(operator.name())) {
+            return operator.written();
+        }
+        // (input, weight, bias, running_mean, running_var, training, momentum, eps)
+        var statistics = new BitSet();
+        statistics.set(3, 5, arguments.get(5) instanceof Constant training && Boolean.TRUE.equals(training.value()));
+        return statistics;
     }
 
     private Argument argument(Operator operator, IValue value) {
