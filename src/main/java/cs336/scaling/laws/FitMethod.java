@@ -20,8 +20,8 @@ public enum FitMethod {
      * Fits a law to the runs.
      *
      * @throws IllegalArgumentException if the method needs runs of equal budgets and {@link IsoFlops#profiles} rejects
-     *     these runs; if the losses of a budget have no minimum and the method needs one; or all but one of the budgets
-     *     are nearly equal
+     *     these runs; if the losses of a budget have no minimum and the method needs one; if all but one of the budgets
+     *     are nearly equal; or for a loss surface if there are fewer than six runs or fewer than three values of N or D
      * @throws IllegalStateException if the fit of the loss surface does not converge
      */
     public ScalingFit fit(IsoFlops runs, Bootstrap bootstrap) {
@@ -42,11 +42,14 @@ public enum FitMethod {
 
     private static double vertex(IsoFlopProfile profile) {
         Parabola parabola = profile.parabola();
-        if (!(parabola.curvature() > 0)) {
+        double size = Math.exp(parabola.vertex());
+        boolean opensUpwards = parabola.curvature() > 0;
+        if (!opensUpwards || size < 1 || Double.isInfinite(size)) {
             throw new IllegalArgumentException("the losses of compute_budget " + IsoFlops.flop(profile.compute())
-                    + " must have a minimum: their parabola opens downwards");
+                    + " must have a minimum: their parabola "
+                    + (opensUpwards ? "is nearly a line, with its vertex at N = " + size : "opens downwards"));
         }
-        return Math.exp(parabola.vertex());
+        return size;
     }
 
     /** Returns the name in lower case with hyphens, as in {@code lowest-run}. */

@@ -131,8 +131,12 @@ final class HuberFit {
                             .maxIterations(EVALUATIONS)
                             .build());
             LossSurface surface = surface(found.getPoint());
-            boolean isFinite = Double.isFinite(surface.a()) && Double.isFinite(surface.b());
-            return isFinite ? found : null;
+            double coefficient = surface.law().coefficient();
+            boolean hasLaw = Double.isFinite(surface.a())
+                    && Double.isFinite(surface.b())
+                    && coefficient > 0
+                    && Double.isFinite(coefficient);
+            return hasLaw ? found : null;
         } catch (MathRuntimeException | IllegalArgumentException e) {
             return null;
         }

@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
  * scaling laws are fitted to them. A file of runs is a JSON array of objects {@code {"parameters": 75000000,
  * "compute_budget": 1e18, "final_loss": 3.549787}}, with the budget in FLOP and the loss in nats per token.
  *
- * @param runs training runs. {@link FitMethod#LOSS_SURFACE} needs six, of any budgets; the other methods need three
- *     budgets with three model sizes each
+ * @param runs training runs. {@link FitMethod#LOSS_SURFACE} needs six, of any budgets, with three numbers of parameters
+ *     and three of tokens; the other methods need three budgets with three model sizes each
  */
 public record IsoFlops(List<TrainingRun> runs) {
     /** The path of the course's file of runs, which is not part of this repository. */

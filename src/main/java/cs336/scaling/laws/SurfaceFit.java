@@ -1,7 +1,9 @@
 package cs336.scaling.laws;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.function.ToDoubleFunction;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
@@ -12,6 +14,8 @@ import java.util.stream.Stream;
  */
 public final class SurfaceFit implements ScalingFit {
     private static final int FITTED_NUMBERS = 5;
+    private static final int FITTED_TO_SIZES = 3; // E, A and α, or E, B and β
+    private static final double DISTINCT = 1e-6; // least difference of ln N or ln D
 
     private final Bootstrap bootstrap;
     private final LossSurface surface;
@@ -24,7 +28,7 @@ public final class SurfaceFit implements ScalingFit {
     /**
      * Fits a surface.
      *
-     * @throws IllegalArgumentException for fewer than six runs
+     * @throws IllegalArgumentException for fewer than six runs, or fewer than three values of N or D
      */
     SurfaceFit(List<TrainingRun> runs, Bootstrap bootstrap) {
         if (runs.size() <= FITTED_NUMBERS) {
@@ -33,8 +37,8 @@ public final class SurfaceFit implements ScalingFit {
         }
         this.bootstrap = bootstrap;
         fit = new HuberFit(
-                runs.stream().mapToDouble(run -> Math.log(run.parameters())).toArray(),
-                runs.stream().mapToDouble(run -> Math.log(run.tokens())).toArray());
+                logarithms("parameters", runs, TrainingRun::parameters),
+                logarithms("tokens, compute_budget / (6 · parameters),", runs, TrainingRun::tokens));
         double[] observed =
                 runs.stream().mapToDouble(run -> Math.log(run.loss())).toArray();
         surface = fit.fit(observed);
@@ -47,6 +51,20 @@ public final class SurfaceFit implements ScalingFit {
                 .mapToDouble(i -> residuals[i] * residuals[i])
                 .average()
                 .orElseThrow());
+    }
+
+    /** Returns the logarithms of numbers that take enough values to determine their exponent. */
+    private static double[] logarithms(String name, List<TrainingRun> runs, ToDoubleFunction<TrainingRun> number) {
+        double[] logs = runs.stream().mapToDouble(number).map(Math::log).toArray();
+        long values = Arrays.stream(logs)
+                .mapToLong(log -> Math.round(log / DISTINCT))
+                .distinct()
+                .count();
+        if (values < FITTED_TO_SIZES) {
+            throw new IllegalArgumentException(
+                    name + " must take at least " + FITTED_TO_SIZES + " values for a loss surface, not " + values);
+        }
+        return logs;
     }
 
     /** Returns the laws of all resamples, which the first call fits. */

@@ -187,6 +187,51 @@ class ScalingFitTest {
                 refused.getMessage());
     }
 
+    /** The vertex of a parabola through points on a line is a rounding error. */
+    @Test
+    void lossesOnALineAreRejected() {
+        double slope = (random.nextBoolean() ? 1 : -1) * (0.1 + random.nextDouble());
+        for (double curvature : new double[] {0, 1e-15, 1e-5}) {
+            IsoFlops line = around(new PowerLaw(0.1, 0.5), 1.5, (compute, parameters) -> {
+                double x = Math.log(parameters / (0.1 * Math.sqrt(compute)));
+                return 10 + slope * x + curvature * x * x;
+            });
+            var refused =
+                    assertThrows(IllegalArgumentException.class, () -> FitMethod.QUADRATIC_MINIMA.fit(line, QUICK));
+            assertTrue(
+                    refused.getMessage().contains(" must have a minimum: their parabola "),
+                    refused.getMessage() + ", seed " + seed);
+        }
+    }
+
+    @Test
+    void aSurfaceNeedsThreeSizesAndThreeNumbersOfTokens() {
+        LossSurface surface = LossSurfaceTest.random(random);
+        for (boolean areSizes : new boolean[] {true, false}) {
+            List<TrainingRun> runs = new ArrayList<>();
+            for (double few : new double[] {1e8, 4e8}) {
+                for (double many : new double[] {1e9, 3e9, 1e10, 3e10, 1e11}) {
+                    double parameters = areSizes ? few : many;
+                    double tokens = areSizes ? many : few;
+                    double loss = surface.loss(parameters, tokens) * (1 + 1e-3 * random.nextGaussian());
+                    runs.add(new TrainingRun((long) parameters, 6 * parameters * tokens, loss));
+                }
+            }
+            var refused = assertThrows(
+                    IllegalArgumentException.class, () -> FitMethod.LOSS_SURFACE.fit(new IsoFlops(runs), QUICK));
+            assertEquals(
+                    (areSizes ? "parameters" : "tokens, compute_budget / (6 · parameters),")
+                            + " must take at least 3 values for a loss surface, not 2",
+                    refused.getMessage());
+        }
+    }
+
+    @Test
+    void equalLossesHaveNoLaw() {
+        IsoFlops flat = around(new PowerLaw(0.1, 0.5), 1.5, (compute, parameters) -> 3);
+        assertThrows(IllegalStateException.class, () -> FitMethod.LOSS_SURFACE.fit(flat, QUICK));
+    }
+
     /**
      * Two budgets that differ by rounding only count as two. A line through three such points always passes through the
      * third, so that there are no residuals to resample.
