@@ -1,5 +1,6 @@
 package cs336.kernels.runtime;
 
+import cs336.bench.WholeFile;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -16,7 +17,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A CUDA C++ source with the files that it includes.
+ * A CUDA C++ source with the files that it includes as {@code #include "name"}. Headers of CUDA and of the C++ standard
+ * library, such as {@code <cuda_fp16.h>}, are not found.
  *
  * @param name file name, for compile errors
  * @param text source text
@@ -70,7 +72,7 @@ public record KernelSource(String name, String text, SortedMap<String, String> i
             collect(text, reader, includes);
             return new KernelSource(name, text, includes);
         } catch (IOException e) {
-            throw new UncheckedIOException("kernel source " + name + " could not be read", e);
+            throw new UncheckedIOException("kernel source " + name + " could not be read: " + WholeFile.reason(e), e);
         }
     }
 

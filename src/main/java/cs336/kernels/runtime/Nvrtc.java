@@ -15,6 +15,7 @@ import java.net.URLClassLoader;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import org.bytedeco.javacpp.Loader;
 
 /**
@@ -29,6 +30,8 @@ final class Nvrtc {
     private static final String ENCODING = "UTF-8";
     private static final int SUCCESS = 0;
     private static final int COMPILATION_ERROR = 6;
+    private static final int STATIC_SHARED_BYTES = 49_152; // that every architecture allows
+    private static final Pattern OTHER_ERROR = Pattern.compile("\\b(error|fatal)\\b");
     // libnvrtc needs libnvrtc-builtins to be loaded.
     private static final String[] IN_JAR = {"libnvrtc-builtins.so.13.1", "libnvrtc.so.13"};
     private static final String[] IN_SYSTEM = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
@@ -120,7 +123,8 @@ final class Nvrtc {
             check(api.nvrtcGetProgramLog(handle, text), "nvrtcGetProgramLog");
             String log = text.getString(0, ENCODING);
             if (result == COMPILATION_ERROR) {
-                throw new KernelCompileException(source.name() + " " + String.join(" ", options), log);
+                throw new KernelCompileException(
+                        source.name() + " " + String.join(" ", options), log + tooMuchSharedMemory(log));
             }
             check(result, "nvrtcCompileProgram " + String.join(" ", options) + "\n" + log);
             check(api.nvrtcGetCUBINSize(handle, size), "nvrtcGetCUBINSize");
@@ -130,6 +134,20 @@ final class Nvrtc {
         } finally {
             api.nvrtcDestroyProgram(program);
         }
+    }
+
+    /** Returns the error of ptxas that is not in NVRTC's log; empty if there is none. */
+    private static String tooMuchSharedMemory(String log) {
+        var text = new StringBuilder();
+        new Cubin(new byte[0], log).resources().forEach((kernel, used) -> {
+            if (used.sharedBytes() > STATIC_SHARED_BYTES
+                    && !OTHER_ERROR.matcher(log).find()) {
+                text.append("error: kernel '" + kernel + "' declares " + used.sharedBytes()
+                        + " bytes of static shared memory, more than the architecture allows;"
+                        + " declare it as extern __shared__ and launch with its size\n");
+            }
+        });
+        return text.toString();
     }
 
     private static StringArray strings(String[] texts) {

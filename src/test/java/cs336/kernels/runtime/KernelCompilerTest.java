@@ -48,6 +48,32 @@ class KernelCompilerTest {
         assertTrue(message.contains("skale") && message.contains("[scale]"), message);
     }
 
+    /** NVRTC rejects the kernel, but its log has no error. */
+    @Test
+    void tooMuchStaticSharedMemoryIsAnErrorWithItsSize() {
+        String large = """
+                extern "C" __global__ void large(float *x) {
+                    __shared__ float all[SIZE];
+                    all[threadIdx.x] = x[threadIdx.x];
+                    __syncthreads();
+                    x[threadIdx.x] = all[255 - threadIdx.x];
+                }
+                """;
+        KernelSource source = KernelSource.of("large.cu", large);
+        KernelCompiler compiler = KernelCompiler.in(folder);
+        assertEquals(
+                49_152,
+                compiler.compile(source, Map.of("SIZE", 12_288), AMPERE)
+                        .resources("large")
+                        .sharedBytes());
+        String message = assertThrows(
+                        KernelCompileException.class, () -> compiler.compile(source, Map.of("SIZE", 12_289), AMPERE))
+                .getMessage();
+        assertTrue(
+                message.contains("kernel 'large' declares 49156 bytes of static shared memory, more than the"),
+                message);
+    }
+
     @Test
     void spillsAndSharedMemoryAreReportedPerKernel() {
         String two = """
