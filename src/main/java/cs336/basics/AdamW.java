@@ -121,7 +121,7 @@ public final class AdamW implements Optimizer {
      * Creates an optimizer with one parameter group. It keeps references to the parameters; {@link #close} frees its
      * state, but not the parameters.
      *
-     * @throws IllegalArgumentException if a parameter is not a contiguous floating-point tensor or has two names
+     * @throws IllegalArgumentException if a parameter is not a contiguous floating-point leaf or has two names
      */
     public AdamW(Map<String, Tensor> parameters, AdamWSettings settings) {
         add(Objects.requireNonNull(parameters, "parameters must not be null"), settings);
@@ -131,7 +131,7 @@ public final class AdamW implements Optimizer {
      * Adds a parameter group with its own settings.
      *
      * @throws IllegalArgumentException if the optimizer has a parameter of that name already, or a parameter is not a
-     *     contiguous floating-point tensor or is in this optimizer under another name
+     *     contiguous floating-point leaf or is in this optimizer under another name
      */
     public void add(Map<String, Tensor> more, AdamWSettings settings) {
         Objects.requireNonNull(settings, "settings must not be null");

@@ -34,7 +34,7 @@ public final class Sgd implements Optimizer {
      * @param learningRate α, at least 0
      * @param momentum μ, in [0, 1)
      * @throws IllegalArgumentException if a value is out of range, or a parameter is not a contiguous floating-point
-     *     tensor or has two names
+     *     leaf or has two names
      */
     public Sgd(Map<String, Tensor> parameters, double learningRate, double momentum) {
         Objects.requireNonNull(parameters, "parameters must not be null");

@@ -18,7 +18,7 @@ final class TrainedParameters {
     /**
      * Returns new handles to the same tensors, outside of every memory scope.
      *
-     * @throws IllegalArgumentException if a parameter is not a contiguous floating-point tensor, or two names have the
+     * @throws IllegalArgumentException if a parameter is not a contiguous floating-point leaf, or two names have the
      *     same tensor, which each step would then update twice
      */
     static Map<String, Tensor> of(Map<String, Tensor> named) {
@@ -27,6 +27,10 @@ final class TrainedParameters {
         named.forEach((name, tensor) -> {
             if (!tensor.is_floating_point()) {
                 throw new IllegalArgumentException("parameter " + name + " must be a floating-point tensor");
+            }
+            if (!tensor.is_leaf()) {
+                throw new IllegalArgumentException("parameter " + name
+                        + " must be a leaf: backward passes accumulate no gradient in a computed tensor; detach it");
             }
             if (!tensor.is_contiguous()) {
                 throw new IllegalArgumentException("parameter " + name + " must be contiguous");

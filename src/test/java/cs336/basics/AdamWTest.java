@@ -504,6 +504,21 @@ class AdamWTest extends ScopedTest {
         }
     }
 
+    /** A backward pass accumulates no gradient in it, so that no step would change it. */
+    @Test
+    void aComputedTensorIsRefused() {
+        try (var scope = MemoryScope.open()) {
+            Tensor computed = torch.randn(3).set_requires_grad(true).mul(new Scalar(2.0));
+            for (Executable create : List.<Executable>of(
+                    () -> new AdamW(Map.of("w", computed), AdamWSettings.of(0.1)),
+                    () -> new Sgd(Map.of("w", computed), 0.1, 0))) {
+                var e = assertThrows(IllegalArgumentException.class, create);
+                assertTrue(e.getMessage().startsWith("parameter w must be a leaf"), e.getMessage());
+            }
+            new AdamW(Map.of("w", computed.detach()), AdamWSettings.of(0.1)).close();
+        }
+    }
+
     @Test
     void oneTensorUnderTwoNamesIsRefused() {
         try (var scope = MemoryScope.open()) {
