@@ -406,4 +406,49 @@ class CompiledEdgeCasesTest extends ScopedTest {
             assertArrayEquals(expectedMean, Tensors.toDoubles(mean), 1e-6);
         }
     }
+
+    /** The operator of the CPU keeps what its backward pass needs in grad mode only, and programs run without it. */
+    @Test
+    void lstmsHaveTheGradientsOfPlainExecutionInDoublePrecision() {
+        TensorFunction lstm = in -> {
+            Tensor zeros = torch.zeros(new long[] {1, 2, 5}, in[0].options());
+            return new Tensor[] {
+                torch.lstm(
+                                in[0],
+                                new TensorVector(zeros, zeros),
+                                new TensorVector(in[1], in[2], in[3], in[4]),
+                                true,
+                                1,
+                                0.0,
+                                true,
+                                false,
+                                false)
+                        .get0()
+            };
+        };
+        try (var compiled = Compiled.of(lstm)) {
+            for (int call = 0; call < 3; call++) {
+                Tensor[] inputs = new Tensor[5];
+                Tensor[] exact = new Tensor[5];
+                long[][] shapes = {{3, 2, 4}, {20, 4}, {20, 5}, {20}, {20}};
+                for (int i = 0; i < inputs.length; i++) {
+                    inputs[i] = torch.randn(shapes[i]).set_requires_grad(true);
+                    exact[i] = inputs[i].detach().to(torch.ScalarType.Double).set_requires_grad(true);
+                }
+                Tensor output = compiled.apply(inputs)[0];
+                Tensor expected = lstm.apply(exact)[0];
+                assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(output), 1e-5);
+                Tensor[] gradients = Backward.of(output.square().sum()).gradients(inputs);
+                Tensor[] ofExact = Backward.of(expected.square().sum()).gradients(exact);
+                for (int i = 0; i < inputs.length; i++) {
+                    assertArrayEquals(
+                            Tensors.toDoubles(ofExact[i]), Tensors.toDoubles(gradients[i]), 1e-4, "input " + i);
+                }
+                try (var noGrad = NoGrad.open()) {
+                    assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(compiled.apply(inputs)[0]), 1e-5);
+                }
+            }
+            assertEquals(2, compiled.recordings());
+        }
+    }
 }

@@ -1,6 +1,7 @@
 package cs336.compile.program;
 
 import java.util.BitSet;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.OperatorHandle;
 
@@ -16,9 +17,23 @@ public record DispatchedOperator(String name, OperatorHandle handle, BitSet writ
         implements Operator {
     private static final String ATEN = "aten::";
 
+    /** An operator that returns the workspace of its backward pass in grad mode only. */
+    private static final String RNN_LAYER = "aten::mkldnn_rnn_layer";
+
     /** Replaces the boxed arguments of a recorded operation by its boxed results. */
     void call(Operation operation, IValueVector stack) {
-        handle.redispatchBoxed(operation.keys(), stack);
+        if (!name.equals(RNN_LAYER)) {
+            handle.redispatchBoxed(operation.keys(), stack);
+            return;
+        }
+        boolean gradMode = GradMode.is_enabled();
+        boolean hasWorkspace = operation.outputs().get(operation.outputs().size() - 1) != null;
+        try {
+            GradMode.set_enabled(hasWorkspace);
+            handle.redispatchBoxed(operation.keys(), stack); // below autograd
+        } finally {
+            GradMode.set_enabled(gradMode);
+        }
     }
 
     @Override
