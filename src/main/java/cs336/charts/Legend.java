@@ -1,19 +1,22 @@
 package cs336.charts;
 
+import java.awt.Color;
 import java.awt.Font;
 import java.awt.Graphics2D;
 import java.awt.geom.Rectangle2D;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /**
  * A legend above a plot: series names with colour swatches, wrapped into rows.
  *
  * @param title text in front of the names; may be empty
- * @param names series names in the order of the palette; empty for no legend
+ * @param names series names; empty for no legend
+ * @param colors the colour of each name
  * @param width width of a row in drawing units
  */
-public record Legend(String title, List<String> names, double width) {
+public record Legend(String title, List<String> names, List<Color> colors, double width) {
     /** No legend, of height 0. */
     public static final Legend NONE = new Legend("", List.of(), 0);
 
@@ -21,6 +24,15 @@ public record Legend(String title, List<String> names, double width) {
     private static final double SWATCH = 10 * ChartStyle.UNITS;
     private static final double AFTER_SWATCH = 5 * ChartStyle.UNITS;
     private static final double BETWEEN = 16 * ChartStyle.UNITS;
+
+    /** Creates a legend of series names in the order of the palette. */
+    public Legend(String title, List<String> names, double width) {
+        this(
+                title,
+                names,
+                IntStream.range(0, names.size()).mapToObj(ChartStyle::color).toList(),
+                width);
+    }
 
     /** Returns the height of all rows in drawing units. */
     int height() {
@@ -62,7 +74,7 @@ public record Legend(String title, List<String> names, double width) {
             }
             double x = left + indent();
             for (int i : rows.get(row)) {
-                g.setColor(ChartStyle.color(i));
+                g.setColor(colors.get(i));
                 g.fill(new Rectangle2D.Double(x, baseline - SWATCH + ChartStyle.UNITS, SWATCH, SWATCH));
                 ChartStyle.drawText(g, names.get(i), font, ChartStyle.INK, x + SWATCH + AFTER_SWATCH, baseline, 0);
                 x += entryWidth(i) + BETWEEN;

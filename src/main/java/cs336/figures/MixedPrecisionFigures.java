@@ -72,7 +72,6 @@ public final class MixedPrecisionFigures {
                 .y("ratio", "kernel time in fp32 ÷ in bf16")
                 .by("context", "context: ")
                 .panels("pass")
-                .level(1, "fp32")
                 .size(960, 290)
                 .origin(numbers.origin())
                 .figure(

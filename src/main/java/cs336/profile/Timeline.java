@@ -3,12 +3,15 @@ package cs336.profile;
 import static cs336.units.UnitFactors.NANOS_PER_MS;
 
 import cs336.bench.ArgumentCheck;
+import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
+import java.awt.Color;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -33,7 +36,7 @@ public final class Timeline {
     private static final int MAX_LEVELS = 6;
     private static final String COMPUTATION = "computation";
 
-    /** All kinds in the order of their colours. */
+    /** All kinds in the order of the legend. */
     private static final List<String> KINDS = Stream.concat(
                     Arrays.stream(KernelKind.values()).map(KernelKind::toString), Stream.of(COMPUTATION))
             .toList();
@@ -230,8 +233,26 @@ public final class Timeline {
                 .distinct()
                 .sorted(Comparator.comparingInt(KINDS::indexOf))
                 .toList();
-        var panel = new TimelinePanel(lanes, kinds, (to - from) / NANOS_PER_MS, WIDTH);
+        var panel = new TimelinePanel(lanes, kinds, Timeline::color, (to - from) / NANOS_PER_MS, WIDTH);
         return new Figure(name, description, WIDTH, panel.pixels(), List.of(panel));
+    }
+
+    /** Returns the colour of a kind, the same in all timelines. */
+    private static Color color(String kind) {
+        if (kind.equals(COMPUTATION)) {
+            return ChartStyle.color(1);
+        }
+        return ChartStyle.color(
+                switch (KernelKind.valueOf(kind.toUpperCase(Locale.ROOT))) {
+                    case COMMUNICATION -> 0;
+                    case MATMUL -> 1;
+                    case OURS -> 2;
+                    case COPY -> 3;
+                    case REDUCTION -> 4;
+                    case ELEMENTWISE -> 5;
+                    case ATTENTION, SOFTMAX -> 6;
+                    case OTHER -> 7;
+                });
     }
 
     /** Returns the rows from top to bottom. */

@@ -10,6 +10,7 @@ import java.awt.Color;
 import java.awt.Graphics2D;
 import java.awt.geom.Rectangle2D;
 import java.util.List;
+import java.util.function.Function;
 import org.knowm.xchart.XYChart;
 import org.knowm.xchart.XYSeries;
 import org.knowm.xchart.style.markers.SeriesMarkers;
@@ -25,30 +26,46 @@ public final class TimelinePanel extends XYChart {
     private static final double AFTER_LABEL = 8 * ChartStyle.UNITS;
 
     private final List<Timeline.Lane> lanes;
-    private final List<String> kinds;
+    private final Function<String, Color> color; // of a kind
     private final HorizontalScale scale;
     private final double labelWidth;
     private final Frame frame;
 
     /**
-     * Creates the panel.
+     * Creates a panel with the colours of the palette.
      *
      * @param lanes rows from top to bottom
-     * @param kinds kinds of bars in the order of their colours
+     * @param kinds kinds of bars in the order of the palette
      * @param milliseconds length of the time axis
      * @param width width in pixels
      */
     public TimelinePanel(List<Timeline.Lane> lanes, List<String> kinds, double milliseconds, int width) {
+        this(lanes, kinds, kind -> ChartStyle.color(kinds.indexOf(kind)), milliseconds, width);
+    }
+
+    /**
+     * Creates a panel.
+     *
+     * @param kinds kinds of bars in the order of the legend
+     * @param color returns the colour of a kind
+     */
+    TimelinePanel(
+            List<Timeline.Lane> lanes,
+            List<String> kinds,
+            Function<String, Color> color,
+            double milliseconds,
+            int width) {
         super(width * ChartStyle.UNITS, ChartStyle.HEIGHT);
         this.lanes = lanes;
-        this.kinds = kinds;
+        this.color = color;
         scale = new HorizontalScale(Spacing.LINEAR, 0, milliseconds);
         labelWidth = lanes.stream()
                         .mapToDouble(lane -> ChartStyle.width(lane.label(), ChartStyle.smallFont()))
                         .max()
                         .orElse(0)
                 + AFTER_LABEL;
-        var legend = kinds.isEmpty() ? Legend.NONE : new Legend("", kinds, width * ChartStyle.UNITS - labelWidth - ROW);
+        List<Color> colors = kinds.stream().map(color).toList();
+        var legend = new Legend("", kinds, colors, width * ChartStyle.UNITS - labelWidth - ROW);
         frame = new Frame("", false, legend, true, "time (ms)");
         ChartStyle.apply(getStyler());
         getStyler().setXAxisTicksVisible(false);
@@ -107,10 +124,7 @@ public final class TimelinePanel extends XYChart {
                 continue; // too narrow to see next to the previous bar
             }
             double wide = Math.max(end - x, MIN_WIDTH);
-            g.setColor(
-                    bar.kind() == null
-                            ? FlamePanel.tinted(5, bar.depth() % 3)
-                            : ChartStyle.color(kinds.indexOf(bar.kind())));
+            g.setColor(bar.kind() == null ? FlamePanel.tinted(5, bar.depth() % 3) : color.apply(bar.kind()));
             g.fill(new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP));
             painted = x + wide;
             HoverTexts.add(g, new Rectangle2D.Double(x, y + GAP / 2, wide, row - GAP), () -> hoverText(lane, bar));
