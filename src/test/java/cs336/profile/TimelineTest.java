@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.charts.ChartStyle;
 import cs336.charts.Figure;
+import java.awt.Color;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -218,13 +219,27 @@ class TimelineTest {
         assertEquals(
                 svg, timeline().lastStep().figure("timeline", "Two streams").svg());
         for (int kind = 0; kind < 2; kind++) {
-            var color = ChartStyle.color(kind);
-            String fill = "rgb(%d,%d,%d)".formatted(color.getRed(), color.getGreen(), color.getBlue());
-            assertEquals(
-                    2,
-                    Stream.of(svg.split("fill:" + Pattern.quote(fill), -1)).count() - 1,
-                    "swatch and bar of " + fill);
+            assertEquals(2, drawn(svg, ChartStyle.color(kind)), "swatch and bar of kind " + kind);
         }
         assertTrue(figure.png(1).length > 1000);
+    }
+
+    @Test
+    void kindsKeepTheirColoursInTracesWithOtherKinds() throws IOException {
+        kernel(7, "void at::native::vectorized_elementwise_kernel<4>", 17, 18, 3);
+        Color elementwise = ChartStyle.color(5);
+        assertEquals(
+                2,
+                drawn(timeline().lastStep().figure("timeline", "Without ours").svg(), elementwise));
+        kernel(7, "softmax_warp_forward<float>", 18, 19, 4);
+        kernel(7, "rmsnorm_forward", 19, 20, 5);
+        assertEquals(
+                2, drawn(timeline().lastStep().figure("timeline", "With ours").svg(), elementwise));
+    }
+
+    /** Returns how often a figure has this colour: once in the legend, and in each bar. */
+    private static long drawn(String svg, Color color) {
+        String fill = "fill:rgb(%d,%d,%d)".formatted(color.getRed(), color.getGreen(), color.getBlue());
+        return Stream.of(svg.split(Pattern.quote(fill), -1)).count() - 1;
     }
 }
