@@ -98,6 +98,7 @@ public final class CompiledStep implements AutoCloseable {
     int warmup = WARMUP;
     boolean isFused;
     boolean keepsAttention;
+    private boolean hadGradient; // a parameter, after some pass
     private boolean closed;
 
     /**
@@ -353,6 +354,8 @@ public final class CompiledStep implements AutoCloseable {
      * @throws IllegalStateException if the step or a layer of the module is closed
      * @throws IllegalStateException if the step cannot be recorded; the message says why
      * @throws IllegalStateException if parameters were added to the optimizer after the step was created
+     * @throws IllegalStateException if the loss depends on no parameter of the optimizer, as with that of another
+     *     module
      * @throws IllegalStateException if other parameters require a gradient than in the {@linkplain #accumulate
      *     accumulated} batches
      */
@@ -360,6 +363,7 @@ public final class CompiledStep implements AutoCloseable {
         try (var tf32 = Torch.tf32(precision.tf32())) {
             ShapeGraph ofShape = prepare(inputs, targets);
             ofShape.forwardBackward(new Averaging());
+            requireGradient();
             update();
             earlier.clear();
             return ofShape.loss();
@@ -494,6 +498,20 @@ public final class CompiledStep implements AutoCloseable {
         }
         if (languageModel != null) {
             Losses.requireTokens(name, tensor, languageModel.config().vocabSize());
+        }
+    }
+
+    /** Checks that an update would have an effect, until one of the parameters has had a gradient. */
+    private void requireGradient() {
+        if (!hadGradient) {
+            try (var scope = MemoryScope.open()) {
+                hadGradient = parameters.stream()
+                        .anyMatch(parameter -> parameter.grad().defined());
+            }
+        }
+        if (!hadGradient) {
+            throw new IllegalStateException(
+                    "no parameter of the optimizer has a gradient: the loss must depend on one");
         }
     }
 

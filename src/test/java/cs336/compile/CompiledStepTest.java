@@ -395,6 +395,28 @@ class CompiledStepTest {
         }
     }
 
+    /** Otherwise training would change nothing, without a sign of it. */
+    @Test
+    void anOptimizerOfAnotherModuleIsReported() {
+        try (var scope = MemoryScope.open();
+                var trained = new Linear(3, 2, true, Device.cpu(), DType.FLOAT32);
+                var other = new Linear(3, 2, true, Device.cpu(), DType.FLOAT32);
+                var optimizer = new Sgd(other.namedParameters(), 0.1, 0)) {
+            for (boolean fused : new boolean[] {false, true}) {
+                try (var step = CompiledStep.of(trained, (y, t) -> y.sub(t).sum(), optimizer, Precision.FP32)) {
+                    if (fused) {
+                        step.fuse();
+                    }
+                    var e = assertThrows(
+                            IllegalStateException.class, () -> step.run(torch.randn(4, 3), torch.randn(4, 2)));
+                    assertEquals(
+                            "no parameter of the optimizer has a gradient: the loss must depend on one",
+                            e.getMessage());
+                }
+            }
+        }
+    }
+
     @Test
     void aLossOfTheCallerIsChecked() {
         try (var scope = MemoryScope.open();
@@ -446,7 +468,10 @@ class CompiledStepTest {
                     var module = new Perceptron(Device.cpu());
                     var optimizer = new AdamW(module.namedParameters(), AdamWSettings.of(0.01));
                     var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, precision)) {
-                step.fuse().clip(1e-3).run(torch.randn(4, 5), torch.randn(4, 3));
+                var tenth = new Scalar(0.1); // gradients that do not overflow in fp16 after loss scaling
+                step.fuse()
+                        .clip(1e-3)
+                        .run(torch.randn(4, 5).mul(tenth), torch.randn(4, 3).mul(tenth));
                 double norm = GradientClipping.norm(module.parameters()).item_double();
                 assertEquals(precision == Precision.FP16, norm < 2e-3, "norm " + norm);
             }
