@@ -40,6 +40,15 @@ public final class OperatorInterceptor {
 
         /** Handles a call of an operator in Java and returns its outputs; {@link JavaOperator#compute} runs it. */
         Tensor[] called(JavaOperator operator, Tensor... inputs);
+
+        /**
+         * Refuses a read of elements on the host, which no operator makes.
+         *
+         * @throws IllegalStateException always
+         */
+        default void refuseRead() {
+            throw new IllegalStateException("elements of a tensor cannot be read while its function is recorded");
+        }
     }
 
     /** A call of an operator with its arguments on the dispatcher's stack. */
@@ -181,6 +190,13 @@ public final class OperatorInterceptor {
      */
     public static long interceptionInProgress() {
         return isActive() ? CURRENT.get().number : 0;
+    }
+
+    /** Lets the listener of this thread refuse a read of elements on the host; does nothing without one. */
+    static void refuseRead() {
+        if (isActive()) {
+            CURRENT.get().listener.refuseRead();
+        }
     }
 
     /** Runs an action whose operators no listener sees, and returns its result. */

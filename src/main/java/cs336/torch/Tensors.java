@@ -106,7 +106,7 @@ public final class Tensors {
      */
     public static double[] toDoubles(Tensor tensor) {
         requireDefined("tensor", tensor);
-        requireReadable();
+        OperatorInterceptor.refuseRead();
         try (var scope = MemoryScope.open()) {
             double[] values = new double[Math.toIntExact(tensor.numel())];
             if (values.length == 0) {
@@ -130,7 +130,7 @@ public final class Tensors {
      */
     public static long[] toLongs(Tensor tensor) {
         requireDefined("tensor", tensor);
-        requireReadable();
+        OperatorInterceptor.refuseRead();
         if (tensor.is_floating_point() || tensor.is_complex()) {
             throw new IllegalArgumentException("tensor must have an integer type, not " + tensor.scalar_type()
                     + "; use toDoubles, which does not truncate");
@@ -237,12 +237,6 @@ public final class Tensors {
                 () -> // a recorded program must not read the memory of the values
                 torch.from_blob(values, shape, Device.cpu().options(dtype)).clone());
         return OperatorInterceptor.isActive() ? own.clone() : own;
-    }
-
-    private static void requireReadable() {
-        if (OperatorInterceptor.isActive()) {
-            throw new IllegalStateException("elements of a tensor cannot be read while its function is recorded");
-        }
     }
 
     private static void requireFits(int values, long[] shape) {

@@ -188,6 +188,11 @@ public final class Recorder implements OperatorListener {
         return outputs;
     }
 
+    @Override
+    public void refuseRead() {
+        throw new UnrecordableException("it reads elements of a tensor on the host", source());
+    }
+
     private void record(Operator operator, List<Argument> arguments, List<Tensor> results, DispatchKeySet keys) {
         List<ProgramValue> overwrites = new ArrayList<>();
         Set<ProgramValue> before = new HashSet<>();
