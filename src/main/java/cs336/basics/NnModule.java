@@ -482,6 +482,9 @@ public abstract class NnModule implements AutoCloseable {
         }
         state.forEach((tensorName, tensor) -> {
             String what = (ofParameters.contains(tensorName) ? "parameter " : "buffer ") + tensorName;
+            if (!values.containsKey(tensorName)) {
+                throw new IllegalArgumentException("values must contain " + what);
+            }
             Tensors.requireShape(what, values.get(tensorName), Tensors.shape(tensor));
         });
         try (var scope = MemoryScope.open();

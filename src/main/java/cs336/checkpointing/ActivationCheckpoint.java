@@ -77,6 +77,8 @@ public final class ActivationCheckpoint {
      * @throws IllegalStateException if the function changes its input in place, or returns no tensor
      */
     public static Tensor apply(UnaryOperator<Tensor> function, UnaryOperator<Tensor> recomputation, Tensor input) {
+        Objects.requireNonNull(function, "function must not be null");
+        Objects.requireNonNull(recomputation, "recomputation must not be null");
         return applyAll(
                 inputs -> new Tensor[] {function.apply(inputs[0])},
                 inputs -> new Tensor[] {recomputation.apply(inputs[0])},
@@ -123,6 +125,8 @@ public final class ActivationCheckpoint {
             Function<Tensor[], Tensor[]> recomputation,
             Tensor... inputs) {
         Objects.requireNonNull(store, "store must not be null");
+        Objects.requireNonNull(function, "function must not be null");
+        Objects.requireNonNull(recomputation, "recomputation must not be null");
         for (int i = 0; i < inputs.length; i++) {
             Tensors.requireDefined("input " + i, inputs[i]);
         }

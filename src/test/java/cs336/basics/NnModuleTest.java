@@ -167,8 +167,10 @@ class NnModuleTest {
             state.remove("table");
             state.put("running_mean", torch.ones(4));
             assertEquals("buffer running_mean has the shape [3], not [4]", refused(() -> other.load(state)));
-            state.remove("running_mean");
+            state.put("running_mean", null);
             assertEquals("buffer running_mean must not be null", refused(() -> other.load(state)));
+            state.remove("running_mean");
+            assertEquals("values must contain buffer running_mean", refused(() -> other.load(state)));
             var e = assertThrows(NullPointerException.class, () -> other.load(null));
             assertEquals("values must not be null", e.getMessage());
             other.close();

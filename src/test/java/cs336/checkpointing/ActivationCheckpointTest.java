@@ -530,6 +530,10 @@ class ActivationCheckpointTest extends ScopedTest {
         closed.close();
         assertMessage(IllegalArgumentException.class, "input 0", () -> ActivationCheckpoint.apply(t -> t, null));
         assertMessage(IllegalArgumentException.class, "input 0", () -> ActivationCheckpoint.apply(t -> t, closed));
+        assertMessage(
+                NullPointerException.class, "function must not be null", () -> ActivationCheckpoint.apply(null, x));
+        assertMessage(
+                NullPointerException.class, "function must not be null", () -> ActivationCheckpoint.applyAll(null, x));
         assertMessage(IllegalStateException.class, "output 0", () -> ActivationCheckpoint.apply(t -> null, x));
         assertMessage(
                 IllegalStateException.class,

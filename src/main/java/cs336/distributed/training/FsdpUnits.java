@@ -150,7 +150,7 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
             }
             for (String sharded : settings.shardedModules()) {
                 if (named.keySet().stream().noneMatch(name -> name.startsWith(sharded + "."))) {
-                    throw new IllegalArgumentException("there is no module " + sharded + " with parameters to shard");
+                    throw new IllegalArgumentException("there is no module '" + sharded + "' with parameters to shard");
                 }
             }
         }

@@ -36,6 +36,7 @@ public record IsoFlops(List<TrainingRun> runs) {
     /** @throws IllegalArgumentException if there are no runs */
     public IsoFlops {
         Objects.requireNonNull(runs, "runs must not be null");
+        runs.forEach(run -> Objects.requireNonNull(run, "runs must not contain null"));
         runs = List.copyOf(runs);
         if (runs.isEmpty()) {
             throw new IllegalArgumentException("there are no runs");

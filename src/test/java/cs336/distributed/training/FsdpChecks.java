@@ -1465,7 +1465,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
         try (var model = course(seed, 9, 10, device, FP64)) {
             requireRejected(
                     () -> new FullyShardedDataParallel(model, group, STANDARD.withShardedModules("fc")),
-                    "there is no module fc");
+                    "there is no module 'fc'");
             var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
             try (var local = fsdp.noSync()) {
                 requireRejected(fsdp::finishGradientSynchronization, "inside noSync()");
