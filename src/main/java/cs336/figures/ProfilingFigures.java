@@ -127,6 +127,7 @@ public final class ProfilingFigures {
                 .panels("dtype")
                 .level(operations.value, "FLOP ratio, d = 64")
                 .log2X()
+                .logY()
                 .size(960, 290)
                 .origin(numbers.origin())
                 .figure(
