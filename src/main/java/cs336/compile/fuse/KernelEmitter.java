@@ -44,15 +44,15 @@ final class KernelEmitter {
     static EmittedKernel of(FusionGroup group, List<ProgramValue> outputs, int mostSharedBytes) {
         var code = new KernelCode(group, outputs);
         KernelTile tile = KernelTile.of(group, code.loads().vector(), canReload(code));
-        EmittedKernel kernel = emit(group, outputs, tile);
-        return kernel.fits(mostSharedBytes) ? kernel : emit(group, outputs, tile.withoutPrefetch());
+        EmittedKernel kernel = emit(code, tile);
+        return kernel.fits(mostSharedBytes) ? kernel : emit(new KernelCode(group, outputs), tile.withoutPrefetch());
     }
 
     /** Returns the same kernel with each tile that is plausible for it, to be compared on a GPU. */
     static List<EmittedKernel> candidates(FusionGroup group, List<ProgramValue> outputs, int mostSharedBytes) {
         var code = new KernelCode(group, outputs);
         return KernelTile.candidates(group, code.loads().vector(), canReload(code)).stream()
-                .map(tile -> emit(group, outputs, tile))
+                .map(tile -> emit(new KernelCode(group, outputs), tile))
                 .filter(kernel -> kernel.fits(mostSharedBytes))
                 .toList();
     }
@@ -61,11 +61,10 @@ final class KernelEmitter {
         return !RowLoads.of(code).twice().isEmpty();
     }
 
-    private static EmittedKernel emit(FusionGroup group, List<ProgramValue> outputs, KernelTile tile) {
-        var code = new KernelCode(group, outputs);
+    private static EmittedKernel emit(KernelCode code, KernelTile tile) {
         List<DType> partials =
                 code.columnSums().stream().map(PointwiseOperator::computeType).toList();
-        if (group.isPerColumn()) {
+        if (code.group().isPerColumn()) {
             long blocks = ColumnSumKernels.emit(code, tile);
             return new EmittedKernel(
                     code.toString(), KernelTile.MAX_BLOCK, blocks, tile.parts(), 0, 0, tile.parts(), partials);

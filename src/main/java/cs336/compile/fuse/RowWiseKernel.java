@@ -7,7 +7,6 @@ import cs336.compile.program.Operation;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.DType;
 import cs336.units.IntegerMath;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -38,7 +37,7 @@ final class RowWiseKernel {
     private final int chunks;
     private final Map<Load, String> late; // loads after the reductions, which take no registers before
     private final Map<Load, String> reloaded; // loads by a reduction, and again by the last pass
-    private final List<Load> prefetched = new ArrayList<>();
+    private final List<Load> prefetched;
     private final Map<ProgramValue, Integer> depths = new HashMap<>();
 
     RowWiseKernel(KernelCode code, KernelTile tile) {
@@ -52,6 +51,10 @@ final class RowWiseKernel {
         RowLoads rowLoads = RowLoads.of(code);
         late = rowLoads.late();
         reloaded = tile.reload() ? rowLoads.twice() : Map.of();
+        prefetched = tile.prefetch()
+                ? List.copyOf(loads.perElement(load -> loads.isVector(load) && loads.dependsOnRow(load))
+                        .keySet())
+                : List.of();
         group.members().forEach(this::findDepth);
     }
 
@@ -85,7 +88,7 @@ final class RowWiseKernel {
         return tile.rowThreads() * tile.blockRows();
     }
 
-    /** Returns the dynamic shared memory of a block in bytes, for prefetched rows. Call {@link #emit} before. */
+    /** Returns the dynamic shared memory of a block in bytes, for prefetched rows. */
     int sharedBytes() {
         return STAGES * prefetched.size() * chunks * blockThreads() * KernelEmitter.ACCESS_BYTES;
     }
@@ -203,8 +206,6 @@ final class RowWiseKernel {
                     + " : (" + loads.held(load) + ")0; };");
             line("    auto " + name + "Next = " + name + "Of(row);");
         });
-        prefetched.addAll(loads.perElement(load -> loads.isVector(load) && loads.dependsOnRow(load))
-                .keySet());
         String access = " * " + KernelEmitter.ACCESS_BYTES;
         line("    extern __shared__ __align__(16) unsigned char staged[];");
         line("    constexpr int ROW_BYTES = CHUNKS * THREADS * BLOCK_ROWS" + access + ";");
