@@ -39,6 +39,11 @@ public record Cubin(byte[] image, String log) {
 
     /** Returns the resource usage of each kernel of the source, by name. */
     public Map<String, KernelResources> resources() {
+        return resourcesIn(log);
+    }
+
+    /** Returns the resource usage of each kernel in a log of the compiler. */
+    static Map<String, KernelResources> resourcesIn(String log) {
         Map<String, KernelResources> byName = new TreeMap<>();
         Matcher kernel = KERNEL.matcher(log);
         while (kernel.find()) {

@@ -16,6 +16,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.bytedeco.javacpp.Loader;
 
 /**
@@ -138,16 +139,15 @@ final class Nvrtc {
 
     /** Returns the error of ptxas that is not in NVRTC's log; empty if there is none. */
     private static String tooMuchSharedMemory(String log) {
-        var text = new StringBuilder();
-        new Cubin(new byte[0], log).resources().forEach((kernel, used) -> {
-            if (used.sharedBytes() > STATIC_SHARED_BYTES
-                    && !OTHER_ERROR.matcher(log).find()) {
-                text.append("error: kernel '" + kernel + "' declares " + used.sharedBytes()
-                        + " bytes of static shared memory, more than the architecture allows;"
-                        + " declare it as extern __shared__ and launch with its size\n");
-            }
-        });
-        return text.toString();
+        if (OTHER_ERROR.matcher(log).find()) {
+            return "";
+        }
+        return Cubin.resourcesIn(log).entrySet().stream()
+                .filter(kernel -> kernel.getValue().sharedBytes() > STATIC_SHARED_BYTES)
+                .map(kernel -> "error: kernel '" + kernel.getKey() + "' declares "
+                        + kernel.getValue().sharedBytes() + " bytes of static shared memory, more than the"
+                        + " architecture allows; declare it as extern __shared__ and launch with its size\n")
+                .collect(Collectors.joining());
     }
 
     private static StringArray strings(String[] texts) {
