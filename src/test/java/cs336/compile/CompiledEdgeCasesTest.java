@@ -13,9 +13,11 @@ import cs336.torch.AtenOperator;
 import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.Backward;
 import cs336.torch.DType;
+import cs336.torch.Device;
 import cs336.torch.NoGrad;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
+import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.List;
 import org.bytedeco.pytorch.DoubleComplex;
@@ -24,6 +26,7 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Calls of compiled functions in which a recording could be stale, have a second effect or be impossible. */
@@ -386,51 +389,78 @@ class CompiledEdgeCasesTest extends ScopedTest {
         assertTrue(inside.contains("a tensor that is not dense cannot be recorded, called at Compiled"), inside);
     }
 
-    /** The schema of {@code native_batch_norm} does not declare that it updates the running statistics. */
+    /** The schemas of batch normalization do not declare that it updates the running statistics. */
     @Test
     void batchNormUpdatesItsRunningStatisticsOncePerCall() {
-        Tensor mean = torch.zeros(5);
-        Tensor variance = torch.ones(5);
-        double[] expectedMean = new double[5];
+        checkRunningStatistics(Device.cpu(), false);
+    }
+
+    @Test
+    @Tag("gpu")
+    void batchNormUpdatesItsRunningStatisticsOncePerCallOnTheGpu() {
+        checkRunningStatistics(Device.cuda(0), false);
+        checkRunningStatistics(Device.cuda(0), true);
+    }
+
+    private static void checkRunningStatistics(Device device, boolean cudnn) {
+        int rows = 8;
+        int channels = 5;
+        int positions = 4;
+        var mean = new TensorOptional(torch.zeros(new long[] {channels}, device.options(DType.FLOAT32)));
+        var variance = new TensorOptional(torch.ones(new long[] {channels}, device.options(DType.FLOAT32)));
+        var weight = new TensorOptional(torch.ones(new long[] {channels}, device.options(DType.FLOAT32)));
+        var bias = new TensorOptional(torch.zeros(new long[] {channels}, device.options(DType.FLOAT32)));
+        double[] expectedMean = new double[channels];
         double[] expectedVariance = {1, 1, 1, 1, 1};
-        var none = new TensorOptional();
-        TensorFunction training = in -> new Tensor[] {
-            torch.batch_norm(
-                    in[0], none, none, new TensorOptional(mean), new TensorOptional(variance), true, 0.1, 1e-5, false)
-        };
-        TensorFunction evaluation = in -> new Tensor[] {
-            torch.batch_norm(
-                    in[0], none, none, new TensorOptional(mean), new TensorOptional(variance), false, 0.1, 1e-5, false)
-        };
+        TensorFunction training =
+                in -> new Tensor[] {torch.batch_norm(in[0], weight, bias, mean, variance, true, 0.1, 1e-5, cudnn)};
+        TensorFunction evaluation =
+                in -> new Tensor[] {torch.batch_norm(in[0], weight, bias, mean, variance, false, 0.1, 1e-5, cudnn)};
         try (var trained = Compiled.of(training);
                 var evaluated = Compiled.of(evaluation)) {
             for (int call = 0; call < 4; call++) {
-                Tensor x = torch.randn(8, 5).set_requires_grad(call < 2);
+                Tensor x = torch.randn(new long[] {rows, channels, positions, 1}, device.options(DType.FLOAT32))
+                        .set_requires_grad(call < 2);
                 trained.apply(x);
                 double[] values = Tensors.toDoubles(x);
-                for (int column = 0; column < 5; column++) {
+                int count = rows * positions;
+                for (int channel = 0; channel < channels; channel++) {
                     double sum = 0;
                     double squares = 0;
-                    for (int row = 0; row < 8; row++) {
-                        sum += values[row * 5 + column];
-                        squares += values[row * 5 + column] * values[row * 5 + column];
+                    for (int i = 0; i < count; i++) {
+                        double value = values[(i / positions * channels + channel) * positions + i % positions];
+                        sum += value;
+                        squares += value * value;
                     }
-                    expectedMean[column] += 0.1 * (sum / 8 - expectedMean[column]);
-                    expectedVariance[column] += 0.1 * ((squares - sum * sum / 8) / 7 - expectedVariance[column]);
+                    double unbiased = (squares - sum * sum / count) / (count - 1);
+                    expectedMean[channel] += 0.1 * (sum / count - expectedMean[channel]);
+                    expectedVariance[channel] += 0.1 * (unbiased - expectedVariance[channel]);
                 }
-                assertArrayEquals(expectedMean, Tensors.toDoubles(mean), 1e-6);
-                assertArrayEquals(expectedVariance, Tensors.toDoubles(variance), 1e-6);
+                assertArrayEquals(expectedMean, Tensors.toDoubles(mean.get()), 1e-6);
+                assertArrayEquals(expectedVariance, Tensors.toDoubles(variance.get()), 1e-6);
                 evaluated.apply(x);
             }
             assertEquals(1, trained.recordings()); // with gradients it is called without being compiled
             assertEquals(2, evaluated.recordings());
-            assertArrayEquals(expectedMean, Tensors.toDoubles(mean), 1e-6);
+            assertArrayEquals(expectedMean, Tensors.toDoubles(mean.get()), 1e-6);
         }
     }
 
     /** The operator of the CPU keeps what its backward pass needs in grad mode only, and programs run without it. */
     @Test
     void lstmsHaveTheGradientsOfPlainExecutionInDoublePrecision() {
+        checkLstm(Device.cpu());
+    }
+
+    @Test
+    @Tag("gpu")
+    void lstmsOnTheGpuHaveTheGradientsOfPlainExecutionInDoublePrecision() {
+        try (var fp32 = Torch.tf32(false)) {
+            checkLstm(Device.cuda(0));
+        }
+    }
+
+    private static void checkLstm(Device device) {
         TensorFunction lstm = in -> {
             Tensor zeros = torch.zeros(new long[] {1, 2, 5}, in[0].options());
             return new Tensor[] {
@@ -453,7 +483,8 @@ class CompiledEdgeCasesTest extends ScopedTest {
                 Tensor[] exact = new Tensor[5];
                 long[][] shapes = {{3, 2, 4}, {20, 4}, {20, 5}, {20}, {20}};
                 for (int i = 0; i < inputs.length; i++) {
-                    inputs[i] = torch.randn(shapes[i]).set_requires_grad(true);
+                    inputs[i] = torch.randn(shapes[i], device.options(DType.FLOAT32))
+                            .set_requires_grad(true);
                     exact[i] = inputs[i].detach().to(torch.ScalarType.Double).set_requires_grad(true);
                 }
                 Tensor output = compiled.apply(inputs)[0];
@@ -465,8 +496,9 @@ class CompiledEdgeCasesTest extends ScopedTest {
                     assertArrayEquals(
                             Tensors.toDoubles(ofExact[i]), Tensors.toDoubles(gradients[i]), 1e-4, "input " + i);
                 }
-                try (var noGrad = NoGrad.open()) {
-                    assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(compiled.apply(inputs)[0]), 1e-5);
+                try (var noGrad = NoGrad.open()) { // oneDNN's operator, whose results are wrong on some AMD CPUs
+                    Tensor plain = lstm.apply(inputs)[0];
+                    assertArrayEquals(Tensors.toDoubles(plain), Tensors.toDoubles(compiled.apply(inputs)[0]));
                 }
             }
             assertEquals(2, compiled.recordings());
