@@ -12,8 +12,10 @@ import org.bytedeco.pytorch.OperatorHandle;
  * @param handle calls it; lives as long as the process
  * @param written the arguments that it writes to
  * @param isRandom whether the result depends on a random number generator
+ * @param isInPlaceView whether it changes only how a tensor object refers to memory, such as {@code aten::t_}
  */
-public record DispatchedOperator(String name, OperatorHandle handle, BitSet written, boolean isRandom)
+public record DispatchedOperator(
+        String name, OperatorHandle handle, BitSet written, boolean isRandom, boolean isInPlaceView)
         implements Operator {
     private static final String ATEN = "aten::";
 

@@ -50,7 +50,7 @@ import org.bytedeco.pytorch.global.torch.Tag;
  * it calls become a {@link Program}.
  *
  * <p>Tensors are identified by their storage, since autograd creates tensor objects without calling an operator. A view
- * is therefore no operation: operations read storages through a {@link Layout}.
+ * is therefore no operation, also if it is in place: operations read storages through a {@link Layout}.
  */
 public final class Recorder implements OperatorListener {
     /**
@@ -66,6 +66,11 @@ public final class Recorder implements OperatorListener {
     /** Operators that update running statistics in training mode, which their schemas do not declare. */
     private static final Set<String> BATCH_NORMS =
             Set.of("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm");
+    /** An operator that overwrites the workspace of its forward pass, which its schema does not declare. */
+    private static final String RNN_BACKWARD = "aten::_cudnn_rnn_backward";
+
+    private static final int RNN_WORKSPACE = 20; // its argument
+    private static final String RESIZE = "aten::resize_"; // also the beginning of aten::resize_as_
 
     private static final Pattern LIBRARY =
             Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
@@ -78,6 +83,7 @@ public final class Recorder implements OperatorListener {
     private final Map<ProgramValue, Long> addresses = new HashMap<>(); // by first value: the address of its storage
     private final List<WeakIValue> storages = new ArrayList<>();
     private final Map<ProgramValue, Tensor> constants = new LinkedHashMap<>();
+    private final Set<ProgramValue> outside = new HashSet<>(); // inputs and constants
     private final List<Operation> operations = new ArrayList<>();
     private int size;
 
@@ -112,15 +118,23 @@ public final class Recorder implements OperatorListener {
         try (var scope = MemoryScope.open()) {
             named.forEach((name, tensor) -> names.put(storage(tensor), name));
             List<ProgramValue> inputValues = new ArrayList<>();
+            List<Layout> layouts = new ArrayList<>();
             for (Tensor input : inputs) {
                 ProgramValue value = current.get(storage(input));
                 if (value == null) {
                     value = newValue("input" + inputValues.size(), input, "the caller");
                 }
                 inputValues.add(value);
+                layouts.add(layout(input, "the caller"));
             }
+            outside.addAll(inputValues);
+            Tensor[] before = inputs.clone(); // the function may replace the elements
             torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
             Tensor[] results = intercepted(function, inputs);
+            for (int i = 0; i < before.length; i++) {
+                requireUnchanged("input " + i, before[i], inputValues.get(i), layouts.get(i));
+            }
+            constants.forEach((value, tensor) -> requireUnchanged(value.toString(), tensor, value, value.layout()));
             List<View> outputs = new ArrayList<>();
             if (results == null) {
                 throw new UnrecordableException("it returns null instead of an array", "");
@@ -163,14 +177,31 @@ public final class Recorder implements OperatorListener {
         }
     }
 
+    /** Throws if a tensor outside of the function has another shape or other memory than before. */
+    private void requireUnchanged(String name, Tensor tensor, ProgramValue value, Layout before) {
+        if (storage(tensor) != addresses.get(value.root())
+                || !layout(tensor, "the function").equals(before)) {
+            throw new UnrecordableException("it changes the shape or replaces the memory of " + name, "");
+        }
+    }
+
     @Override
     public void dispatched(OperatorCall call) {
         IValueVector stack = call.stack();
         DispatchedOperator operator =
                 OPERATORS.computeIfAbsent(call.operatorId(), id -> recordable(call.handle(), stack.size()));
+        if (operator.isInPlaceView()) {
+            call.proceed();
+            return;
+        }
         List<Argument> arguments = new ArrayList<>();
         for (long i = 0; i < stack.size(); i++) {
             arguments.add(argument(operator, stack.get(i)));
+        }
+        if (operator.name().startsWith(RESIZE)
+                && arguments.get(0).tensors().stream()
+                        .anyMatch(view -> outside.contains(view.value().root()))) {
+            throw new UnrecordableException("it resizes a tensor outside of it", source());
         }
         DispatchKeySet keys = MemoryScope.keep(call.keys());
         call.proceed();
@@ -224,13 +255,17 @@ public final class Recorder implements OperatorListener {
 
     /** Returns the arguments that a call writes to. */
     private static BitSet written(DispatchedOperator operator, List<Argument> arguments) {
-        if (!BATCH_NORMS.contains(operator.name())) {
+        var undeclared = new BitSet();
+        if (BATCH_NORMS.contains(operator.name())) {
+            // (input, weight, bias, running_mean, running_var, training, momentum, eps)
+            boolean isTraining = arguments.get(5) instanceof Constant flag && Boolean.TRUE.equals(flag.value());
+            undeclared.set(3, 5, isTraining);
+        } else if (operator.name().equals(RNN_BACKWARD)) {
+            undeclared.set(RNN_WORKSPACE);
+        } else {
             return operator.written();
         }
-        // (input, weight, bias, running_mean, running_var, training, momentum, eps)
-        var statistics = new BitSet();
-        statistics.set(3, 5, arguments.get(5) instanceof Constant training && Boolean.TRUE.equals(training.value()));
-        return statistics;
+        return undeclared;
     }
 
     private Argument argument(Operator operator, IValue value) {
@@ -304,6 +339,7 @@ public final class Recorder implements OperatorListener {
             String name = names.getOrDefault(address, "constant" + constants.size());
             value = newValue(name, tensor, user);
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
+            outside.add(value);
         }
         Layout layout = layout(tensor, user);
         if (!isReadable(value.dtype(), layout.dtype())) {
@@ -362,7 +398,9 @@ public final class Recorder implements OperatorListener {
         BytePointer overload = schema.overload_name(); // null if it is empty
         String name = schema.name().getString() + (overload == null ? "" : "." + overload.getString());
         OperatorHandle own = new OperatorHandle(handle); // the given one ends with the call
-        var operator = new DispatchedOperator(name, own, writes, handle.hasTag(Tag.nondeterministic_seeded));
+        boolean isInPlaceView = handle.hasTag(Tag.inplace_view) && !name.startsWith(RESIZE);
+        boolean isRandom = handle.hasTag(Tag.nondeterministic_seeded);
+        var operator = new DispatchedOperator(name, own, writes, isRandom, isInPlaceView);
         if (READS_ON_HOST.contains(schema.name().getString())) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
         } else if (handle.hasTag(Tag.dynamic_output_shape)) {
