@@ -2,6 +2,7 @@ package cs336.compile.program;
 
 import java.util.BitSet;
 import org.bytedeco.pytorch.GradMode;
+import org.bytedeco.pytorch.IValue;
 import org.bytedeco.pytorch.IValueVector;
 import org.bytedeco.pytorch.OperatorHandle;
 
@@ -22,8 +23,11 @@ public record DispatchedOperator(
     /** An operator that returns the workspace of its backward pass in grad mode only. */
     private static final String RNN_LAYER = "aten::mkldnn_rnn_layer";
 
-    /** Replaces the boxed arguments of a recorded operation by its boxed results. */
+    /** Replaces the boxed arguments of a recorded operation by its boxed results, in a memory scope. */
     void call(Operation operation, IValueVector stack) {
+        if (written.cardinality() > 1) {
+            keepUntilScopeEnds(stack);
+        }
         if (!name.equals(RNN_LAYER)) {
             handle.redispatchBoxed(operation.keys(), stack);
             return;
@@ -36,6 +40,14 @@ public record DispatchedOperator(
         } finally {
             GradMode.set_enabled(gradMode);
         }
+    }
+
+    /**
+     * Keeps the tensors that the operator writes to. An operator that returns several of them returns references, and
+     * PyTorch drops the arguments before it reads these references.
+     */
+    private void keepUntilScopeEnds(IValueVector stack) {
+        written.stream().forEach(i -> new IValue(stack.get(i)));
     }
 
     @Override
