@@ -66,6 +66,7 @@ final class CompiledProgram implements AutoCloseable {
         try {
             if (Arrays.stream(run.outputs()).anyMatch(output -> output != null && output.requires_grad())) {
                 DifferentiableProgram.requireNoGradient(recorded);
+                throw new IllegalStateException("an output requires a gradient for a tensor that the function creates");
             }
             // On the CPU the recorded operators are faster than their lowered forms.
             Program optimized = device.isCuda()

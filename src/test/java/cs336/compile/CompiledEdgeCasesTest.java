@@ -272,6 +272,71 @@ class CompiledEdgeCasesTest extends ScopedTest {
     }
 
     @Test
+    void elementsThatAreWrittenWithoutTheDispatcherAreRefused() {
+        String reason = " depends on elements that are written without PyTorch's dispatcher";
+        Tensor captured = tensor(1);
+        Tensor x = torch.randn(2, 3, 8);
+        for (TensorFunction function : List.<TensorFunction>of(
+                in -> new Tensor[] {torch.max_pool1d(in[0], 2)},
+                in -> new Tensor[] {torch.max_pool1d(in[0], 2).exp()},
+                in -> new Tensor[] {torch.tensor(2.0)},
+                in -> new Tensor[] {torch.tensor(2.0).add_(in[0].sum())},
+                in -> new Tensor[] {torch.empty(2, 3)})) {
+            String message = refusal(function, x);
+            assertTrue(message.startsWith("the function cannot be recorded: output 0" + reason), message);
+        }
+        String message = refusal(in -> new Tensor[] {captured.mul_(torch.tensor(2.0))}, x);
+        assertTrue(message.startsWith("the function cannot be recorded: a tensor outside of it" + reason), message);
+    }
+
+    @Test
+    void emptyTensorsMayBeWrittenToOrServeAsTemplates() {
+        TensorFunction function = in -> {
+            Tensor empty = torch.empty(2);
+            empty.select(0, 0).copy_(in[0]);
+            empty.select(0, 1).fill_(new Scalar(3.0));
+            return new Tensor[] {empty.mul(torch.ones_like(torch.empty(2)))};
+        };
+        try (var compiled = Compiled.of(function)) {
+            for (double x : new double[] {1, 2, 4}) {
+                assertArrayEquals(
+                        new double[] {x, 3},
+                        Tensors.toDoubles(compiled.apply(tensor(x).squeeze())[0]));
+            }
+        }
+    }
+
+    @Test
+    void aStorageAsArgumentIsRefused() {
+        String message = refusal(in -> new Tensor[] {torch.set(in[0], in[1].storage())}, tensor(1), tensor(2));
+        assertTrue(message.contains("set.source_Storage has an argument that cannot be recorded"), message);
+    }
+
+    @Test
+    void anOutputOfAnInnerLeafIsRefused() {
+        for (TensorFunction function : List.<TensorFunction>of(
+                in -> new Tensor[] {in[0].mul(in[0].detach().clone().set_requires_grad(true))},
+                in -> new Tensor[] {in[0].clone().set_requires_grad(true)})) {
+            try (var compiled = Compiled.of(function)) {
+                String message = assertThrows(IllegalStateException.class, () -> compiled.apply(tensor(1, 2)))
+                        .getMessage();
+                assertEquals("an output requires a gradient for a tensor that the function creates", message);
+            }
+        }
+    }
+
+    @Test
+    void anInputWhoseRequiresGradChangesIsRefused() {
+        String message = refusal(
+                in -> {
+                    in[0].set_requires_grad(true);
+                    return new Tensor[] {in[0].detach().exp()};
+                },
+                tensor(1, 2));
+        assertEquals("the function cannot be recorded: it changes requires_grad of input 0", message);
+    }
+
+    @Test
     void missingOutputsAreNamed() {
         for (Tensor x : List.of(tensor(1), trainable(1))) {
             assertEquals(

@@ -1,10 +1,15 @@
 package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.compile.trace.TensorFunction;
+import cs336.compile.trace.UnrecordableException;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
+import org.bytedeco.pytorch.LongOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -39,6 +44,80 @@ class OutArgumentsTest extends ScopedTest {
         assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(actual), 1e-5);
     }
 
+    private static String refusal(TensorFunction function, Tensor... inputs) {
+        try (var compiled = Compiled.of(function)) {
+            return assertThrows(UnrecordableException.class, () -> compiled.apply(inputs))
+                    .getMessage();
+        }
+    }
+
+    private static void assertRefused(String reason, TensorFunction function, Tensor... inputs) {
+        String message = refusal(function, inputs);
+        assertTrue(message.startsWith("the function cannot be recorded: " + reason), message);
+    }
+
+    private static Tensor zeros(long... shape) {
+        return torch.zeros(shape);
+    }
+
+    @Test
+    void aResultMayGrow() {
+        checkLikePlain(in -> new Tensor[] {torch.mm_out(zeros(0), in[0], in[1]).mul(in[0])});
+        checkLikePlain(in -> {
+            Tensor result = zeros(0);
+            torch.mm_out(result, in[0], in[1]);
+            torch.add_out(result, in[0], result);
+            return new Tensor[] {result, result.exp()};
+        });
+    }
+
+    @Test
+    void otherTensorsInTheMemoryOfAResultKeepTheirShapes() {
+        checkLikePlain(in -> {
+            Tensor result = zeros(2);
+            Tensor other = result.detach();
+            torch.mm_out(result, in[0], in[1]);
+            return new Tensor[] {result.exp(), other.exp()};
+        });
+        checkLikePlain(in -> {
+            Tensor result = in[0].clone();
+            Tensor other = result.detach();
+            torch.sum_out(result, in[1], 0);
+            return new Tensor[] {result.exp(), other.exp()};
+        });
+    }
+
+    @Test
+    void aResultInTheMemoryOfAnInputLeavesTheShapeOfTheInput() {
+        checkLikePlain(in -> {
+            torch.sum_out(in[0].detach(), in[1], 0);
+            return new Tensor[] {in[0].exp()};
+        });
+        Tensor captured = torch.randn(SHAPE);
+        checkLikePlain(in -> {
+            torch.sum_out(captured.detach(), in[1], 0);
+            return new Tensor[] {captured.exp()};
+        });
+    }
+
+    @Test
+    void resultsOutsideOfTheFunctionMustNotGrow() {
+        Tensor captured = zeros(0);
+        assertRefused(
+                "it resizes a tensor outside of it, called at OutArgumentsTest",
+                in -> new Tensor[] {torch.mm_out(captured.detach(), in[0], in[0])},
+                torch.randn(SHAPE));
+    }
+
+    /** The operator is a composite one, which resizes its result without the dispatcher. */
+    @Test
+    void aResizedResultOfACompositeOperatorIsRefused() {
+        assertRefused(
+                "it resizes a tensor in an operator that cannot be recorded",
+                in -> new Tensor[] {torch.kron_out(zeros(0), in[0], in[0])},
+                torch.randn(SHAPE));
+    }
+
     /** Only the stack holds the views of a replayed call. Reads of freed views abort one of many calls. */
     @Test
     void severalResultsMayBeViews() {
@@ -49,5 +128,27 @@ class OutArgumentsTest extends ScopedTest {
                     signs.select(0, 1).select(0, 1), logarithms.select(0, 1).select(0, 1), in[0]);
             return new Tensor[] {signs.exp(), logarithms};
         });
+    }
+
+    @Test
+    void aConjugatedResultIsRefused() {
+        Tensor x = torch.view_as_complex(torch.randn(3, 3, 2));
+        String message = refusal(in -> new Tensor[] {torch.linalg_solve_out(in[0].mul(in[0]), in[0], in[0], false)}, x);
+        assertTrue(message.contains("conjugates a tensor that it writes to"), message);
+    }
+
+    @Test
+    void resultsWhoseShapeDependsOnElementsAreRefused() {
+        Tensor ids = Tensors.of(new long[] {1, 1, 2}, 3);
+        String message = refusal(
+                in -> {
+                    Tensor unique = in[0].clone();
+                    torch.unique_consecutive_out(
+                            unique, in[0].clone(), in[0].clone(), in[0], false, false, new LongOptional());
+                    return new Tensor[] {unique};
+                },
+                ids);
+        assertTrue(message.contains("the shape of the result of unique_consecutive.out depends on elements"), message);
+        assertEquals(3, ids.numel());
     }
 }

@@ -32,6 +32,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.DispatchKeySet;
 import org.bytedeco.pytorch.FunctionSchema;
@@ -63,6 +64,15 @@ public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
+    /** Operators whose overloads with {@code out} lack the tag {@code dynamic_output_shape}. */
+    private static final Set<String> DYNAMIC_SHAPES = Set.of(
+            "aten::_unique",
+            "aten::_unique2",
+            "aten::unique_dim",
+            "aten::unique_consecutive",
+            "aten::unique_dim_consecutive",
+            "aten::bincount",
+            "aten::repeat_interleave");
     /** Operators that update running statistics in training mode, which their schemas do not declare. */
     private static final Set<String> BATCH_NORMS =
             Set.of("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm");
@@ -71,6 +81,18 @@ public final class Recorder implements OperatorListener {
 
     private static final int RNN_WORKSPACE = 20; // its argument
     private static final String RESIZE = "aten::resize_"; // also the beginning of aten::resize_as_
+
+    /** Operators that do not write the elements of their result. */
+    private static final Pattern EMPTY = Pattern.compile("(new_)?empty(_strided|_like)?(\\..*)?");
+    /** Operators in place that do not read the elements of the tensor that they write to. */
+    private static final Pattern SETTERS = Pattern.compile("(_foreach_)?(copy|fill|zero|resize|resize_as|random|uniform"
+            + "|normal|bernoulli|exponential|geometric|cauchy|log_normal)_(\\..*)?");
+
+    private static final Pattern IN_PLACE = Pattern.compile("[^.]*_(\\..*)?");
+    private static final String UNWRITTEN = " depends on elements that are written without PyTorch's dispatcher, as"
+            + " torch.tensor does, and max_pool1d on the CPU";
+    /** Operators that read only the shape and dtype of their tensors. */
+    private static final Pattern TEMPLATE_READERS = Pattern.compile("new_.*|.*_like(\\..*)?");
 
     private static final Pattern LIBRARY =
             Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
@@ -81,6 +103,8 @@ public final class Recorder implements OperatorListener {
     private final Map<Long, String> names = new HashMap<>(); // by storage address
     private final Map<Long, ProgramValue> current = new HashMap<>(); // by storage address: its value at this point
     private final Map<ProgramValue, Long> addresses = new HashMap<>(); // by first value: the address of its storage
+    private final Map<Long, Long> bytes = new HashMap<>(); // by storage address: its size
+    private final Set<ProgramValue> unwritten = new HashSet<>(); // depend on elements that no operation has written
     private final List<WeakIValue> storages = new ArrayList<>();
     private final Map<ProgramValue, Tensor> constants = new LinkedHashMap<>();
     private final Set<ProgramValue> outside = new HashSet<>(); // inputs and constants
@@ -129,10 +153,15 @@ public final class Recorder implements OperatorListener {
             }
             outside.addAll(inputValues);
             Tensor[] before = inputs.clone(); // the function may replace the elements
+            List<Boolean> requireGrad =
+                    Arrays.stream(inputs).map(Tensor::requires_grad).toList();
             torch.clear_cache(); // casts of parameters that autocast has cached would look like constants
             Tensor[] results = intercepted(function, inputs);
             for (int i = 0; i < before.length; i++) {
                 requireUnchanged("input " + i, before[i], inputValues.get(i), layouts.get(i));
+                if (before[i].is_leaf() && before[i].requires_grad() != requireGrad.get(i)) {
+                    throw new UnrecordableException("it changes requires_grad of input " + i, "");
+                }
             }
             constants.forEach((value, tensor) -> requireUnchanged(value.toString(), tensor, value, value.layout()));
             List<View> outputs = new ArrayList<>();
@@ -144,7 +173,11 @@ public final class Recorder implements OperatorListener {
                 if (own[i] != null && !own[i].defined()) {
                     throw new UnrecordableException("output " + i + " is an undefined tensor", "");
                 }
-                outputs.add(own[i] == null ? null : view(own[i], "the caller"));
+                View output = own[i] == null ? null : view(own[i], "the caller");
+                if (output != null && unwritten.contains(output.value())) {
+                    throw new UnrecordableException("output " + i + UNWRITTEN, "");
+                }
+                outputs.add(output);
                 own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
             }
             program = new Program(inputValues, constants, List.copyOf(operations), outputs, size);
@@ -183,6 +216,14 @@ public final class Recorder implements OperatorListener {
                 || !layout(tensor, "the function").equals(before)) {
             throw new UnrecordableException("it changes the shape or replaces the memory of " + name, "");
         }
+        requireKnownSize(tensor);
+    }
+
+    /** Throws if the storage has been resized by no recorded operation. */
+    private void requireKnownSize(Tensor tensor) {
+        if (tensor.storage().nbytes() != bytes.get(storage(tensor))) {
+            throw new UnrecordableException("it resizes a tensor in an operator that cannot be recorded", source());
+        }
     }
 
     @Override
@@ -203,9 +244,51 @@ public final class Recorder implements OperatorListener {
                         .anyMatch(view -> outside.contains(view.value().root()))) {
             throw new UnrecordableException("it resizes a tensor outside of it", source());
         }
+        BitSet written = written(operator, arguments);
+        Map<Integer, IValue> targets = new HashMap<>();
+        written.stream().forEach(i -> targets.put(i, new IValue(stack.get(i))));
         DispatchKeySet keys = MemoryScope.keep(call.keys());
         call.proceed();
-        record(operator, arguments, AtenOperator.tensors(stack), keys);
+        List<Tensor> results = AtenOperator.tensors(stack);
+        Set<Long> enlarged = new HashSet<>();
+        targets.forEach((i, target) -> {
+            Argument argument = arguments.get(i);
+            arguments.set(i, resized(operator, argument, target, enlarged));
+        });
+        record(operator, arguments, written, results, enlarged, keys);
+    }
+
+    /**
+     * Returns an argument as an operator that writes to it leaves it. The replayed operator then has no reason to
+     * change the tensor's shape. An argument whose storage had to grow stays as it was.
+     *
+     * @param target the argument after the call
+     * @param enlarged receives the addresses of storages that have grown
+     */
+    private Argument resized(DispatchedOperator operator, Argument before, IValue target, Set<Long> enlarged) {
+        List<Tensor> tensors = AtenOperator.tensors(new IValueVector(target));
+        boolean isEnlarged = false;
+        for (int i = 0; i < tensors.size(); i++) {
+            long address = tensors.get(i).defined() ? storage(tensors.get(i)) : 0;
+            if (address != 0 && tensors.get(i).storage().nbytes() != bytes.get(address)) {
+                if (outside.contains(before.tensors().get(i).value().root())) {
+                    throw new UnrecordableException("it resizes a tensor outside of it", source());
+                }
+                isEnlarged = true;
+                enlarged.add(address);
+            }
+        }
+        if (isEnlarged) {
+            return before;
+        }
+        Argument after = argument(operator, target);
+        for (int i = 0; i < after.tensors().size(); i++) {
+            if (after.tensors().get(i).layout().conjugated()
+                    != before.tensors().get(i).layout().conjugated()) {
+                throw new UnrecordableException(operator + " conjugates a tensor that it writes to", source());
+            }
+        }
+        return after;
     }
 
     @Override
@@ -215,7 +298,7 @@ public final class Recorder implements OperatorListener {
             arguments.add(view(input, operator.name()));
         }
         Tensor[] outputs = operator.compute(inputs);
-        record(new CallInJava(operator), arguments, List.of(outputs), null);
+        record(new CallInJava(operator), arguments, new BitSet(), List.of(outputs), new HashSet<>(), null);
         return outputs;
     }
 
@@ -224,11 +307,21 @@ public final class Recorder implements OperatorListener {
         throw new UnrecordableException("it reads elements of a tensor on the host", source());
     }
 
-    private void record(Operator operator, List<Argument> arguments, List<Tensor> results, DispatchKeySet keys) {
+    /**
+     * Records an operation.
+     *
+     * @param written the arguments that it writes to
+     * @param enlarged the addresses of storages that it has resized; a result in one of them is a new value
+     */
+    private void record(
+            Operator operator,
+            List<Argument> arguments,
+            BitSet written,
+            List<Tensor> results,
+            Set<Long> enlarged,
+            DispatchKeySet keys) {
         List<ProgramValue> overwrites = new ArrayList<>();
         Set<ProgramValue> before = new HashSet<>();
-        BitSet written =
-                operator instanceof DispatchedOperator dispatched ? written(dispatched, arguments) : new BitSet();
         for (int i = 0; i < arguments.size(); i++) {
             for (View view : arguments.get(i).tensors()) {
                 before.add(view.value());
@@ -244,13 +337,38 @@ public final class Recorder implements OperatorListener {
         List<ProgramValue> outputs = new ArrayList<>();
         boolean hasNew = false;
         for (Tensor result : results) {
-            boolean isNew = result.defined() && !before.contains(current.get(storage(result)));
+            boolean isNew = result.defined()
+                    && (!before.contains(current.get(storage(result))) || enlarged.remove(storage(result)));
             hasNew |= isNew;
             outputs.add(isNew ? newValue("%" + size, result, operator) : null);
         }
         if (!overwrites.isEmpty() || hasNew) {
-            operations.add(new Operation(operator, arguments, outputs, overwrites, keys));
+            var operation = new Operation(operator, arguments, outputs, overwrites, keys);
+            operations.add(operation);
+            if (readsUnwritten(operation, written)) {
+                if (overwrites.stream().anyMatch(value -> outside.contains(value.root()))) {
+                    throw new UnrecordableException("a tensor outside of it" + UNWRITTEN, source());
+                }
+                unwritten.addAll(operation.creates());
+            }
         }
+    }
+
+    /** Returns whether results of an operation are, or depend on, elements that no recorded operation has written. */
+    private boolean readsUnwritten(Operation operation, BitSet written) {
+        String name = operation.operator().toString();
+        if (EMPTY.matcher(name).matches()) {
+            return operation.creates().stream().anyMatch(value -> value.layout().elements() > 0);
+        }
+        List<Argument> arguments = operation.arguments();
+        boolean readsTarget =
+                IN_PLACE.matcher(name).matches() && !SETTERS.matcher(name).matches();
+        return !TEMPLATE_READERS.matcher(name).matches()
+                && IntStream.range(0, arguments.size())
+                        .filter(i -> readsTarget || !written.get(i))
+                        .mapToObj(arguments::get)
+                        .flatMap(argument -> argument.tensors().stream())
+                        .anyMatch(view -> unwritten.contains(view.value()));
     }
 
     /** Returns the arguments that a call writes to. */
@@ -287,7 +405,7 @@ public final class Recorder implements OperatorListener {
             }
             return new Views(views);
         }
-        if (value.isOptionalTensorList() || value.isGenerator() || value.isGenericDict()) {
+        if (value.isOptionalTensorList() || value.isGenerator() || value.isGenericDict() || value.isStorage()) {
             throw new UnrecordableException(operator + " has an argument that cannot be recorded", source());
         }
         return new Constant(plain(value), MemoryScope.keep(new IValue(value)));
@@ -341,6 +459,7 @@ public final class Recorder implements OperatorListener {
             constants.put(value, MemoryScope.keep(new Tensor(tensor)));
             outside.add(value);
         }
+        requireKnownSize(tensor);
         Layout layout = layout(tensor, user);
         if (!isReadable(value.dtype(), layout.dtype())) {
             throw new UnrecordableException(
@@ -362,6 +481,7 @@ public final class Recorder implements OperatorListener {
         DeviceKind device = tensor.is_cuda() ? DeviceKind.CUDA : DeviceKind.CPU;
         var value = new ProgramValue(size++, name, layout(tensor, user), device);
         long address = storage(tensor);
+        bytes.put(address, tensor.storage().nbytes());
         if (!current.containsKey(address)) {
             // A weak reference keeps the address from being used again while the memory is freed as always.
             storages.add(MemoryScope.keep(new WeakIValue(new IValue(tensor.storage()))));
@@ -403,7 +523,8 @@ public final class Recorder implements OperatorListener {
         var operator = new DispatchedOperator(name, own, writes, isRandom, isInPlaceView);
         if (READS_ON_HOST.contains(schema.name().getString())) {
             throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
-        } else if (handle.hasTag(Tag.dynamic_output_shape)) {
+        } else if (handle.hasTag(Tag.dynamic_output_shape)
+                || DYNAMIC_SHAPES.contains(schema.name().getString())) {
             throw new UnrecordableException(
                     "the shape of the result of " + operator + " depends on elements of a tensor", source());
         }
