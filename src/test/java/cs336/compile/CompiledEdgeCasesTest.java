@@ -307,6 +307,26 @@ class CompiledEdgeCasesTest extends ScopedTest {
     }
 
     @Test
+    void anInversePermutationMayBeWrittenToAnEmptyTensor() {
+        TensorFunction sortAndUndo = in -> {
+            Tensor order = in[0].argsort();
+            Tensor places = torch.arange(new Scalar(4), order.options());
+            Tensor inverse = torch.empty_like(order).scatter_(0, order, places);
+            Tensor same = torch.empty_like(order).index_copy_(0, order, places);
+            Tensor sorted = in[0].index_select(0, order);
+            return new Tensor[] {sorted.index_select(0, inverse), sorted.index_select(0, same)};
+        };
+        try (var compiled = Compiled.of(sortAndUndo)) {
+            for (int call = 0; call < 3; call++) {
+                Tensor x = torch.randn(4);
+                for (Tensor result : compiled.apply(x)) {
+                    assertArrayEquals(Tensors.toDoubles(x), Tensors.toDoubles(result));
+                }
+            }
+        }
+    }
+
+    @Test
     void aStorageAsArgumentIsRefused() {
         String message = refusal(in -> new Tensor[] {torch.set(in[0], in[1].storage())}, tensor(1), tensor(2));
         assertTrue(message.contains("set.source_Storage has an argument that cannot be recorded"), message);

@@ -32,7 +32,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
-import java.util.stream.IntStream;
 import org.bytedeco.javacpp.BytePointer;
 import org.bytedeco.pytorch.DispatchKeySet;
 import org.bytedeco.pytorch.FunctionSchema;
@@ -82,18 +81,6 @@ public final class Recorder implements OperatorListener {
     private static final int RNN_WORKSPACE = 20; // its argument
     private static final String RESIZE = "aten::resize_"; // also the beginning of aten::resize_as_
 
-    /** Operators that do not write the elements of their result. */
-    private static final Pattern EMPTY = Pattern.compile("(new_)?empty(_strided|_like)?(\\..*)?");
-    /** Operators in place that do not read the elements of the tensor that they write to. */
-    private static final Pattern SETTERS = Pattern.compile("(_foreach_)?(copy|fill|zero|resize|resize_as|random|uniform"
-            + "|normal|bernoulli|exponential|geometric|cauchy|log_normal)_(\\..*)?");
-
-    private static final Pattern IN_PLACE = Pattern.compile("[^.]*_(\\..*)?");
-    private static final String UNWRITTEN = " depends on elements that are written without PyTorch's dispatcher, as"
-            + " torch.tensor does, and max_pool1d on the CPU";
-    /** Operators that read only the shape and dtype of their tensors. */
-    private static final Pattern TEMPLATE_READERS = Pattern.compile("new_.*|.*_like(\\..*)?");
-
     private static final Pattern LIBRARY =
             Pattern.compile("(org\\.bytedeco|com\\.sun\\.jna|java|jdk|cs336\\.torch)\\..*"
                     + "|cs336\\.compile\\.(trace\\..*|program\\..*|Compiled|CompiledProgram|CompiledStep"
@@ -104,7 +91,7 @@ public final class Recorder implements OperatorListener {
     private final Map<Long, ProgramValue> current = new HashMap<>(); // by storage address: its value at this point
     private final Map<ProgramValue, Long> addresses = new HashMap<>(); // by first value: the address of its storage
     private final Map<Long, Long> bytes = new HashMap<>(); // by storage address: its size
-    private final Set<ProgramValue> unwritten = new HashSet<>(); // depend on elements that no operation has written
+    private final UnwrittenValues unwritten = new UnwrittenValues();
     private final List<WeakIValue> storages = new ArrayList<>();
     private final Map<ProgramValue, Tensor> constants = new LinkedHashMap<>();
     private final Set<ProgramValue> outside = new HashSet<>(); // inputs and constants
@@ -175,7 +162,7 @@ public final class Recorder implements OperatorListener {
                 }
                 View output = own[i] == null ? null : view(own[i], "the caller");
                 if (output != null && unwritten.contains(output.value())) {
-                    throw new UnrecordableException("output " + i + UNWRITTEN, "");
+                    throw new UnrecordableException("output " + i + UnwrittenValues.DEPENDS, "");
                 }
                 outputs.add(output);
                 own[i] = own[i] == null ? null : scope.escape(new Tensor(own[i]));
@@ -345,30 +332,11 @@ public final class Recorder implements OperatorListener {
         if (!overwrites.isEmpty() || hasNew) {
             var operation = new Operation(operator, arguments, outputs, overwrites, keys);
             operations.add(operation);
-            if (readsUnwritten(operation, written)) {
-                if (overwrites.stream().anyMatch(value -> outside.contains(value.root()))) {
-                    throw new UnrecordableException("a tensor outside of it" + UNWRITTEN, source());
-                }
-                unwritten.addAll(operation.creates());
+            boolean dependsOnUnwritten = unwritten.add(operation, written);
+            if (dependsOnUnwritten && overwrites.stream().anyMatch(value -> outside.contains(value.root()))) {
+                throw new UnrecordableException("a tensor outside of it" + UnwrittenValues.DEPENDS, source());
             }
         }
-    }
-
-    /** Returns whether results of an operation are, or depend on, elements that no recorded operation has written. */
-    private boolean readsUnwritten(Operation operation, BitSet written) {
-        String name = operation.operator().toString();
-        if (EMPTY.matcher(name).matches()) {
-            return operation.creates().stream().anyMatch(value -> value.layout().elements() > 0);
-        }
-        List<Argument> arguments = operation.arguments();
-        boolean readsTarget =
-                IN_PLACE.matcher(name).matches() && !SETTERS.matcher(name).matches();
-        return !TEMPLATE_READERS.matcher(name).matches()
-                && IntStream.range(0, arguments.size())
-                        .filter(i -> readsTarget || !written.get(i))
-                        .mapToObj(arguments::get)
-                        .flatMap(argument -> argument.tensors().stream())
-                        .anyMatch(view -> unwritten.contains(view.value()));
     }
 
     /** Returns the arguments that a call writes to. */
