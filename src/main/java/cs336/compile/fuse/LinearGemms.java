@@ -2,7 +2,6 @@ package cs336.compile.fuse;
 
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.CallInJava;
-import cs336.compile.program.Layout;
 import cs336.compile.program.Operation;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
@@ -50,72 +49,54 @@ final class LinearGemms {
     /** Replaces matrix multiplications and the epilogue that ends with this operation. */
     private void replaceEpilogue(Operation last) {
         EpilogueOperations epilogue = EpilogueOperations.endingWith(last, replacements);
-        if (epilogue == null) {
-            return;
-        }
-        List<Operation> gemms = epilogue.gemms();
-        List<View> weights = gemms.stream().map(this::fp32Weight).toList();
-        JavaOperator operator = weights.contains(null) ? null : fastest(epilogue.function(), gemms, weights);
+        JavaOperator operator = epilogue == null ? null : fastest(epilogue.function(), epilogue.gemms());
         if (operator != null) {
+            List<Operation> gemms = epilogue.gemms();
             ProgramValue result = replacements.newValue(gemms.get(0).output().layout());
             List<Operation> replaced = new ArrayList<>(List.of(last));
             replaced.addAll(gemms);
             replaced.addAll(epilogue.inner());
-            replacements.replace(replaced, call(operator, gemms, weights, result));
+            replacements.replace(replaced, call(operator, gemms, result));
             replacements.place(List.of(last), result, GemmMerging.ROWS);
         }
     }
 
     /** Replaces X · Wᵢᵀ for all i, together or each separately. */
     private void replaceLayers(List<Operation> layers) {
-        List<Operation> gemms = new ArrayList<>();
-        List<View> weights = new ArrayList<>();
-        for (Operation gemm : layers) {
-            View weight = replacements.isReplaced(gemm) ? null : fp32Weight(gemm);
-            if (weight != null) {
-                gemms.add(gemm);
-                weights.add(weight);
-            }
+        List<Operation> gemms = layers.stream()
+                .filter(gemm -> !replacements.isReplaced(gemm) && fp32Weight(gemm) != null)
+                .toList();
+        boolean areMergeable =
+                gemms.size() > 1 && gemms.stream().map(Operation::output).allMatch(replacements::canBeColumns);
+        JavaOperator ofAll = areMergeable ? fastest(Epilogue.NONE, gemms) : null;
+        if (ofAll != null) {
+            List<View> results =
+                    gemms.stream().map(gemm -> new View(gemm.output())).toList();
+            ProgramValue merged = replacements.newValue(new Concatenation(GemmMerging.COLUMNS).concatenated(results));
+            replacements.replace(gemms, call(ofAll, gemms, merged));
+            replacements.place(gemms, merged, GemmMerging.COLUMNS);
+            return;
         }
-        boolean canBeColumns = gemms.stream().map(Operation::output).allMatch(replacements::canBeColumns);
-        if (gemms.size() > 1 && canBeColumns) {
-            JavaOperator operator = fastest(Epilogue.NONE, gemms, weights);
+        for (Operation gemm : gemms) {
+            JavaOperator operator = fastest(Epilogue.NONE, List.of(gemm));
             if (operator != null) {
-                Layout first = gemms.get(0).output().layout();
-                long columns = gemms.stream()
-                        .mapToLong(gemm -> gemm.output().shape()[1])
-                        .sum();
-                ProgramValue merged =
-                        replacements.newValue(Layout.contiguous(first.dtype(), first.shape()[0], columns));
-                replacements.replace(gemms, call(operator, gemms, weights, merged));
-                replacements.place(gemms, merged, GemmMerging.COLUMNS);
-                return;
-            }
-        }
-        for (int i = 0; i < gemms.size(); i++) {
-            List<Operation> gemm = gemms.subList(i, i + 1);
-            List<View> weight = weights.subList(i, i + 1);
-            JavaOperator operator = fastest(Epilogue.NONE, gemm, weight);
-            if (operator != null) {
-                replacements.replace(
-                        gemm, call(operator, gemm, weight, gemms.get(i).output()));
+                replacements.replace(List.of(gemm), call(operator, List.of(gemm), gemm.output()));
             }
         }
     }
 
-    private JavaOperator fastest(Epilogue epilogue, List<Operation> gemms, List<View> weights) {
-        return kernels.fastest(
-                epilogue,
-                gemms.get(0).view(GemmMerging.LEFT),
-                weights,
-                gemms.stream().map(Operation::output).toList());
+    /** Returns the fastest operator for X · Wᵢᵀ, or null if there is none, or a weight is not fp32. */
+    private JavaOperator fastest(Epilogue epilogue, List<Operation> gemms) {
+        List<View> weights = gemms.stream().map(this::fp32Weight).toList();
+        View x = gemms.get(0).view(GemmMerging.LEFT);
+        List<ProgramValue> results = gemms.stream().map(Operation::output).toList();
+        return weights.contains(null) ? null : kernels.fastest(epilogue, x, weights, results);
     }
 
     /** Returns the call of an operator with X and the weights. */
-    private static Operation call(
-            JavaOperator operator, List<Operation> gemms, List<View> weights, ProgramValue result) {
+    private Operation call(JavaOperator operator, List<Operation> gemms, ProgramValue result) {
         List<View> views = new ArrayList<>(List.of(gemms.get(0).view(GemmMerging.LEFT)));
-        views.addAll(weights);
+        gemms.forEach(gemm -> views.add(fp32Weight(gemm)));
         return Operation.of(new CallInJava(operator), views, result);
     }
 
