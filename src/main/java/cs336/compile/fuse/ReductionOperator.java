@@ -62,20 +62,18 @@ record ReductionOperator(ReductionKind kind, List<Integer> dims) implements Tens
                 .toArray();
     }
 
-    /** Returns the layout of a result with the reduced dimensions, of size 1, whether it has them already or not. */
-    Layout withReducedDims(Layout out, int rank) {
-        if (out.shape().length == rank) {
-            return out;
-        }
-        long[] shape = new long[rank];
-        long[] strides = new long[rank];
-        int next = 0;
-        for (int i = 0; i < rank; i++) {
-            boolean isReduced = dims.contains(i);
-            shape[i] = isReduced ? 1 : out.shape()[next];
-            strides[i] = isReduced ? 1 : out.strides()[next++];
-        }
-        return new Layout(out.dtype(), shape, strides, out.offset(), false);
+    /**
+     * Returns the kept dimensions in {@link #iterationOrder}, as dimensions of a result of this rank: with the reduced
+     * dimensions, or without them.
+     */
+    int[] resultOrder(Layout input, int rank) {
+        boolean hasReduced = rank == input.shape().length;
+        return Arrays.stream(iterationOrder(input))
+                .filter(dim -> !dims.contains(dim))
+                .map(dim -> hasReduced
+                        ? dim
+                        : dim - (int) dims.stream().filter(d -> d < dim).count())
+                .toArray();
     }
 
     @Override
