@@ -93,11 +93,9 @@ final class FusedKernel implements TensorOperator {
     private Program program() {
         List<View> results = outputs.stream().map(View::new).toList();
         List<Operation> operations = group.operations();
-        Stream<ProgramValue> created = operations.stream().flatMap(operation -> operation.creates().stream());
-        int lastId = Stream.concat(inputs.stream(), created)
-                .mapToInt(ProgramValue::id)
-                .max()
-                .orElse(0);
+        Stream<ProgramValue> all =
+                Stream.concat(inputs.stream(), operations.stream().map(Operation::output));
+        int lastId = all.mapToInt(ProgramValue::id).max().orElse(0);
         return new Program(inputs, Map.of(), operations, results, lastId + 1);
     }
 
