@@ -14,13 +14,12 @@ import cs336.torch.DType;
 import cs336.torch.Device;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.EnumSet;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
@@ -123,12 +122,7 @@ final class Lowering {
             case "bernoulli.float", "bernoulli.p" ->
                 emit(out, CAST, isBelow(in.get(1).number(), out.layout()));
             case "native_dropout" -> dropout(operation);
-            case "native_dropout_backward" ->
-                emit(
-                        out,
-                        MUL,
-                        wide(layout, MUL, in.get(0), in.get(1)),
-                        constant(in.get(2).number()));
+            case "native_dropout_backward" -> emit(out, MUL, wide(layout, MUL, in.get(0), in.get(1)), in.get(2));
             default -> false;
         };
     }
@@ -455,29 +449,25 @@ final class Lowering {
      * common dtype. A tensor without dimensions has less influence on this dtype than others, and integers wrap around.
      */
     private static boolean arePromotedExactly(List<Argument> operands) {
-        Set<DType> dtypes = EnumSet.noneOf(DType.class);
-        Set<Boolean> haveDimensions = new HashSet<>();
-        boolean haveNumber = false;
-        for (Argument operand : operands) {
-            haveNumber |= operand instanceof Constant;
-            for (View view : operand.tensors()) {
-                dtypes.add(view.dtype());
-                haveDimensions.add(view.shape().length > 0);
-            }
-        }
+        List<View> views = views(operands);
+        Set<DType> dtypes = views.stream().map(View::dtype).collect(Collectors.toSet());
         if (dtypes.size() == 1) {
-            return !haveNumber || !dtypes.contains(DType.INT32) && !dtypes.contains(DType.UINT8);
+            return views.size() == operands.size() || !dtypes.contains(DType.INT32) && !dtypes.contains(DType.UINT8);
         }
         boolean isWide = Stream.of(DType.FLOAT32, DType.FLOAT64, DType.BOOL).anyMatch(dtypes::contains)
                 || dtypes.stream().noneMatch(DType::isFloatingPoint);
+        Set<Boolean> haveDimensions =
+                views.stream().map(view -> view.shape().length > 0).collect(Collectors.toSet());
         return isWide && haveDimensions.size() == 1;
+    }
+
+    private static List<View> views(List<Argument> operands) {
+        return operands.stream().flatMap(operand -> operand.tensors().stream()).toList();
     }
 
     /** Like {@link #arePromotedExactly}; PyTorch rounds a number to the 16-bit dtype that it compares it with. */
     private static boolean areComparedExactly(List<Argument> operands) {
-        boolean isHalf = operands.stream()
-                .flatMap(operand -> operand.tensors().stream())
-                .anyMatch(view -> view.dtype().isReducedFloatingPoint());
+        boolean isHalf = views(operands).stream().anyMatch(view -> view.dtype().isReducedFloatingPoint());
         return arePromotedExactly(operands)
                 && (!isHalf
                         || operands.stream()
