@@ -164,17 +164,11 @@ final class FusionGroup {
     /** Returns whether the members that load a value could instead read the result of a member like this operation. */
     boolean canUse(Operation operation, ProgramValue value) {
         Level from = levelOf(operation);
-        if (from == null) {
-            return false;
-        }
-        for (Operation member : members) {
-            for (View view : member.reads()) {
-                if (view.value() == value && !isReadable(member, view, level(member), from, columns)) {
-                    return false;
-                }
-            }
-        }
-        return true;
+        return from != null
+                && members.stream()
+                        .allMatch(member -> member.reads().stream()
+                                .filter(view -> view.value() == value)
+                                .allMatch(view -> isReadable(member, view, level(member), from, columns)));
     }
 
     /** Removes members that none of these values depends on. */
@@ -310,21 +304,16 @@ final class FusionGroup {
 
     /** Returns the places where the iterations are divided with one more member, or null if that is not possible. */
     private TreeSet<Long> placesWith(Operation operation, Level level, long newColumns) {
-        var added = new HashSet<Long>();
+        var all = new TreeSet<>(places);
         if (newColumns != 0) {
-            added.add(newColumns);
+            all.add(newColumns);
         }
         long factor = isPointwisePerRow(operation, level) ? newColumns : 1;
         for (View view : operation.reads()) {
             for (Digit digit : Access.of(operation, view).digits()) {
-                added.add(digit.place() * factor);
+                all.add(digit.place() * factor);
             }
         }
-        if (places.containsAll(added)) {
-            return places;
-        }
-        var all = new TreeSet<>(places);
-        all.addAll(added);
         long smaller = 1;
         for (long place : all) {
             if (place % smaller != 0 || elements % place != 0) {
