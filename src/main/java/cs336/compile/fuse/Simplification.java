@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.function.Consumer;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 
 /** Passes that remove operations of a program without changing its results. */
@@ -220,15 +221,9 @@ final class Simplification {
     }
 
     static boolean sameStrides(Layout a, Layout b) {
-        if (!Arrays.equals(a.shape(), b.shape())) {
-            return false;
-        }
-        for (int i = 0; i < a.shape().length; i++) {
-            if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) {
-                return false;
-            }
-        }
-        return true;
+        return Arrays.equals(a.shape(), b.shape())
+                && IntStream.range(0, a.shape().length)
+                        .allMatch(i -> a.shape()[i] == 1 || a.strides()[i] == b.strides()[i]);
     }
 
     private static boolean isExact(DType from, DType to) {
