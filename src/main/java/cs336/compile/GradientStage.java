@@ -1,8 +1,10 @@
 package cs336.compile;
 
-import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 
 /**
  * A section of the program of a training step, and the gradients that are complete after it.
@@ -31,18 +33,12 @@ record GradientStage(int end, List<Integer> parameters) {
         }
         ends.pollLast(); // what follows the last bucket belongs to its stage
         ends.add(operations);
-        List<GradientStage> stages = new ArrayList<>();
-        int begin = -1;
-        for (int end : ends) {
-            List<Integer> completed = new ArrayList<>();
-            for (int p = 0; p < completions.length; p++) {
-                if (completions[p] > begin && completions[p] <= end) {
-                    completed.add(p);
-                }
-            }
-            stages.add(new GradientStage(end, completed));
-            begin = end;
-        }
-        return stages;
+        Map<Integer, List<Integer>> completed = IntStream.range(0, completions.length)
+                .boxed()
+                .filter(p -> completions[p] >= 0)
+                .collect(Collectors.groupingBy(p -> ends.ceiling(completions[p])));
+        return ends.stream()
+                .map(end -> new GradientStage(end, completed.getOrDefault(end, List.of())))
+                .toList();
     }
 }
