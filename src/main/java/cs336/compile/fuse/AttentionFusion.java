@@ -45,8 +45,6 @@ import org.bytedeco.pytorch.global.torch;
  * tensor that exists outside of it may change.
  */
 final class AttentionFusion {
-    private static final long[] NO_LEAD = {};
-
     /**
      * A result of the fused attention: a copy with the element order of the replaced result, and the view that it
      * copies.
@@ -87,8 +85,9 @@ final class AttentionFusion {
 
     private Program run() {
         for (Operation operation : program.operations()) {
-            if (is(operation, "_softmax")) {
-                new PlainAttentionMatch(operation).replace();
+            int rank = is(operation, "_softmax") ? operation.view(0).shape().length : 0;
+            if (rank == 3 || rank == 4) {
+                new PlainAttentionMatch(operation, rank).replace();
             }
         }
         if (inserted.isEmpty()) {
@@ -125,19 +124,16 @@ final class AttentionFusion {
         private Operation gradK;
         private Operation scaledGradQ;
 
-        PlainAttentionMatch(Operation softmax) {
+        PlainAttentionMatch(Operation softmax, int rank) {
             this.softmax = softmax;
             scores = softmax.view(0);
-            long[] shape = scores.shape();
-            int rank = shape.length;
-            lead = rank == 3 || rank == 4 ? Arrays.copyOf(shape, rank - 2) : NO_LEAD;
-            queries = rank < 2 ? 0 : shape[rank - 2];
-            keys = rank < 2 ? 0 : shape[rank - 1];
+            lead = Arrays.copyOf(scores.shape(), rank - 2);
+            queries = scores.shape()[rank - 2];
+            keys = last(scores);
         }
 
         void replace() {
-            boolean hasMatrices =
-                    lead.length > 0 && queries * keys > 1 && Arrays.stream(lead).allMatch(n -> n > 0);
+            boolean hasMatrices = queries * keys > 1 && scores.layout().elements() > 0;
             double dim = softmax.arguments().get(1).number();
             boolean isOverKeys = dim == -1 || dim == lead.length + 1;
             if (hasMatrices && isOverKeys && matchesScores() && matchesUsesOfP() && areStable()) {
