@@ -402,13 +402,9 @@ final class Lowering {
         Object listed = ((Constant) dims).value();
         long[] given =
                 listed instanceof long[] many ? many : listed instanceof Long one ? new long[] {one} : new long[0];
-        List<Integer> reduced = given.length == 0
-                ? IntStream.range(0, rank).boxed().toList()
-                : Arrays.stream(given)
-                        .mapToObj(dim -> (int) Math.floorMod(dim, (long) rank))
-                        .sorted()
-                        .toList();
-        return new ReductionOperator(kind, reduced);
+        LongStream reduced = given.length == 0 ? LongStream.range(0, rank) : Arrays.stream(given);
+        return new ReductionOperator(
+                kind, reduced.mapToObj(dim -> Math.floorMod(dim, rank)).sorted().toList());
     }
 
     /** Returns a reduction like {@link #reduction} if its dimensions are the innermost in memory, otherwise null. */
