@@ -6,7 +6,6 @@ import cs336.compile.program.Argument.View;
 import cs336.compile.program.Operation;
 import cs336.kernels.gemm.Epilogue;
 import java.util.List;
-import java.util.Objects;
 import java.util.stream.Stream;
 
 /**
@@ -14,11 +13,10 @@ import java.util.stream.Stream;
  * W₂ is the model's w3. Nothing else reads their intermediate results.
  *
  * @param function GELU or SwiGLU
- * @param last the last pointwise operation, whose result has the dtype of the matrix multiplications
  * @param gemms the matrix multiplications, with a common left operand
- * @param inner the other pointwise operations
+ * @param inner the pointwise operations before the last one, whose result has the dtype of the matrix multiplications
  */
-record EpilogueOperations(Epilogue function, Operation last, List<Operation> gemms, List<Operation> inner) {
+record EpilogueOperations(Epilogue function, List<Operation> gemms, List<Operation> inner) {
     /**
      * Finds the operation of which an argument reads all of the result, if the program reads it this number of times.
      */
@@ -48,9 +46,8 @@ record EpilogueOperations(Epilogue function, Operation last, List<Operation> gem
         }
         var matcher = new Matcher(program);
         return Stream.of(gelu(matcher, last), swiGlu(matcher, last, 0), swiGlu(matcher, last, 1))
-                .filter(Objects::nonNull)
-                .filter(found ->
-                        found.gemms.get(0).output().dtype() == last.output().dtype())
+                .filter(found -> found != null
+                        && found.gemms.get(0).output().dtype() == last.output().dtype())
                 .findFirst()
                 .orElse(null);
     }
@@ -70,7 +67,7 @@ record EpilogueOperations(Epilogue function, Operation last, List<Operation> gem
         }
         Operation gemm = matcher.gemm(product.arguments().get(0), 2);
         List<Operation> inner = List.of(scaled, erf, onePlus, distribution);
-        return gemm == null ? null : new EpilogueOperations(Epilogue.GELU, product, List.of(gemm), inner);
+        return gemm == null ? null : new EpilogueOperations(Epilogue.GELU, List.of(gemm), inner);
     }
 
     private static boolean isNumber(Operation operation, float number) {
@@ -94,6 +91,6 @@ record EpilogueOperations(Epilogue function, Operation last, List<Operation> gem
             return null;
         }
         List<Operation> inner = List.of(minus, exp, onePlus, quotient);
-        return new EpilogueOperations(Epilogue.SWIGLU, product, List.of(gate, up), inner);
+        return new EpilogueOperations(Epilogue.SWIGLU, List.of(gate, up), inner);
     }
 }

@@ -88,9 +88,7 @@ final class LinearGemms {
     /** Returns the fastest operator for X · Wᵢᵀ, or null if there is none, or a weight is not fp32. */
     private JavaOperator fastest(Epilogue epilogue, List<Operation> gemms) {
         List<View> weights = gemms.stream().map(this::fp32Weight).toList();
-        View x = gemms.get(0).view(GemmMerging.LEFT);
-        List<ProgramValue> results = gemms.stream().map(Operation::output).toList();
-        return weights.contains(null) ? null : kernels.fastest(epilogue, x, weights, results);
+        return weights.contains(null) ? null : kernels.fastest(epilogue, gemms, weights);
     }
 
     /** Returns the call of an operator with X and the weights. */

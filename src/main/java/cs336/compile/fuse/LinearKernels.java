@@ -2,7 +2,7 @@ package cs336.compile.fuse;
 
 import cs336.compile.program.Argument.View;
 import cs336.compile.program.Layout;
-import cs336.compile.program.ProgramValue;
+import cs336.compile.program.Operation;
 import cs336.kernels.gemm.Epilogue;
 import cs336.kernels.gemm.LinearProblem;
 import cs336.kernels.gemm.MixedGemm;
@@ -11,8 +11,8 @@ import cs336.kernels.runtime.Gpu;
 import cs336.torch.Device;
 import cs336.torch.JavaOperator;
 import cs336.torch.Torch;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * The kernels of this project for the matrix multiplications X · Wᵢᵀ of linear layers with a common input and fp32
@@ -39,18 +39,18 @@ record LinearKernels(int multiprocessors, boolean allowsTf32) {
      * cuBLAS, with a cast of the weights if X has 16 bits, is faster.
      *
      * @param epilogue the function of the results that the operator computes
-     * @param x the common left operand
+     * @param gemms the matrix multiplications, with a common left operand X
      * @param weights the weights Wᵢ in fp32
-     * @param results the results of the matrix multiplications
      */
-    JavaOperator fastest(Epilogue epilogue, View x, List<View> weights, List<ProgramValue> results) {
+    JavaOperator fastest(Epilogue epilogue, List<Operation> gemms, List<View> weights) {
         long[] shape = weights.get(0).shape();
         boolean areEqual = weights.stream().allMatch(w -> w.shape()[0] == shape[0]);
         if (!areEqual || weights.size() > LinearProblem.MOST_WEIGHTS) {
             return null;
         }
-        List<Layout> outer = new ArrayList<>(List.of(x.layout()));
-        results.forEach(result -> outer.add(result.layout()));
+        View x = gemms.get(0).view(GemmMerging.LEFT);
+        Stream<Layout> results = gemms.stream().map(gemm -> gemm.output().layout());
+        List<Layout> outer = Stream.concat(Stream.of(x.layout()), results).toList();
         List<Layout> inner = weights.stream().map(View::layout).toList();
         var problem = new LinearProblem(x.shape()[0], shape[0], shape[1], weights.size());
         var tf32 = new Tf32Gemm(epilogue);
