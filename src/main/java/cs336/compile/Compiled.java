@@ -91,13 +91,6 @@ public final class Compiled implements AutoCloseable {
     /** The program that calls with one guard run, or the function itself. */
     private record Recording(TensorFunction run, boolean isCompiled, Supplier<String> explain, Runnable close) {}
 
-    /**
-     * A recording and the call that made it.
-     *
-     * @param outputs the outputs of this call; null if another run has to compute them
-     */
-    private record FirstCall(Recording recording, Tensor[] outputs) {}
-
     private final TensorFunction function;
     private final List<Tensor> parameters; // of a function without a layer
     private final ModuleState layer; // null for a function without a layer
@@ -224,18 +217,7 @@ public final class Compiled implements AutoCloseable {
         Guard guard = guard(read, inputs);
         try (var scope = MemoryScope.open()) {
             Recording recording = recordings.get(guard);
-            Tensor[] outputs = null;
-            if (recording == null) {
-                RandomState random = RandomState.of(inputs);
-                FirstCall first = record(guard, read, random, inputs);
-                recording = first.recording;
-                outputs = first.outputs;
-                recordings.put(guard, recording);
-                if (outputs == null && random.orNullIfUnused() != null) {
-                    random.restore(); // the run draws the numbers that a later call draws in this state
-                }
-            }
-            return scope.escapeAll(outputs == null ? recording.run.apply(inputs) : outputs);
+            return scope.escapeAll(recording == null ? record(guard, read, inputs) : recording.run.apply(inputs));
         }
     }
 
@@ -246,45 +228,54 @@ public final class Compiled implements AutoCloseable {
                 .toArray(Tensor[]::new);
     }
 
-    /**
-     * Records the function.
-     *
-     * @param random the state before the recording
-     */
-    private FirstCall record(Guard guard, List<Tensor> read, RandomState random, Tensor... inputs) {
+    /** Records the function, and returns the outputs of the call. */
+    private Tensor[] record(Guard guard, List<Tensor> read, Tensor... inputs) {
+        RandomState random = RandomState.of(inputs);
+        Tensor[] outputs = null; // until a run computes them
         try {
-            return guard.trainable().contains(true)
+            outputs = guard.trainable().contains(true)
                     ? recordWithGradients(guard, distinct(read), inputs)
                     : recordWithoutGradients(guard, random, inputs);
         } catch (UnrecordableException e) {
             if (!fallsBack) {
                 throw e;
             }
-            return new FirstCall(plain(e.getMessage()), null);
+            recordings.put(guard, plain(e.getMessage()));
         }
+        if (outputs == null && random.orNullIfUnused() != null) {
+            random.restore(); // the run draws the numbers that a later call draws in this state
+        }
+        return outputs == null ? recordings.get(guard).run.apply(inputs) : outputs;
     }
 
-    private FirstCall recordWithoutGradients(Guard guard, RandomState random, Tensor... inputs) {
+    /**
+     * Returns the outputs of the recorded call, or null if another run has to compute them.
+     *
+     * @param random the state before the recording
+     */
+    private Tensor[] recordWithoutGradients(Guard guard, RandomState random, Tensor... inputs) {
         CompiledRun run =
                 CompiledProgram.record(function, guard.device(), keepsAttention, Map.of(), MasterWeights.NONE, inputs);
         CompiledProgram program = run.program();
         boolean isGraph = graphed && guard.device().isCuda();
-        var recording =
-                new Recording(isGraph ? program::runGraph : program::run, true, program::explain, program::close);
+        TensorFunction compiled = isGraph ? program::runGraph : program::run;
+        recordings.put(guard, new Recording(compiled, true, program::explain, program::close));
         // The plain function has drawn other random numbers than the program.
         boolean runsAgain =
                 random.orNullIfUnused() != null && !program.optimized().writesOutside();
-        return new FirstCall(recording, runsAgain ? null : run.outputs());
+        return runsAgain ? null : run.outputs();
     }
 
-    private FirstCall recordWithGradients(Guard guard, List<Tensor> read, Tensor... inputs) {
+    /** Returns the outputs of the recorded call, or null if another run has to compute them. */
+    private Tensor[] recordWithGradients(Guard guard, List<Tensor> read, Tensor... inputs) {
         var attempt = DifferentiableProgram.record(
                 function, guard.device(), keepsAttention, read.size(), concatenated(inputs, read));
         DifferentiableProgram program = attempt.program();
         Recording recording = program == null
                 ? plain(attempt.reason())
                 : new Recording(in -> program.call(concatenated(in, read)), true, program::explain, program::close);
-        return new FirstCall(recording, attempt.outputs());
+        recordings.put(guard, recording);
+        return attempt.outputs();
     }
 
     /** Returns each parameter once: a tied one has one gradient. */
