@@ -137,7 +137,7 @@ final class AttentionFusion {
             double dim = softmax.arguments().get(1).number();
             boolean isOverKeys = dim == -1 || dim == lead.length + 1;
             if (hasMatrices && isOverKeys && matchesScores() && matchesUsesOfP() && areStable()) {
-                emit();
+                passes(scaledQ.dtype()).ifPresent(this::emit);
             }
         }
 
@@ -243,16 +243,12 @@ final class AttentionFusion {
                                     && result.layout().isContiguous());
         }
 
-        private void emit() {
+        private void emit(FusedAttentionPasses passes) {
             DType dtype = scaledQ.dtype();
-            Optional<FusedAttentionPasses> found = passes(dtype);
-            if (found.isEmpty()) {
-                return;
-            }
             int start = positions.get(output.output());
             View narrow = q.dtype() == dtype ? q : cast(start, dtype);
             List<View> inputs = new ArrayList<>(List.of(narrow, k, v));
-            List<View> outputs = call(start, found.get().forward(), inputs);
+            List<View> outputs = call(start, passes.forward(), inputs);
             move(output, outputs.get(0));
             if (gradP == null) {
                 return;
@@ -261,7 +257,7 @@ final class AttentionFusion {
             inputs.add(dO);
             int first = positions.get(gradP.output());
             first = gradV == null ? first : Math.min(first, positions.get(gradV.output()));
-            List<View> gradients = call(first, found.get().backward(), inputs);
+            List<View> gradients = call(first, passes.backward(), inputs);
             move(scaledGradQ, gradients.get(0));
             move(gradK, gradients.get(1).transposed());
             move(gradV, gradients.get(2));

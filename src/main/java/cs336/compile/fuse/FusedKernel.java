@@ -26,6 +26,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 
@@ -234,9 +235,8 @@ final class FusedKernel implements TensorOperator {
     /** Returns the members as a program. */
     @Override
     public String toString() {
-        var text = new StringBuilder("fused {\n");
-        group.operations()
-                .forEach(operation -> text.append("    ").append(operation).append('\n'));
-        return text.append("} ").toString();
+        return group.operations().stream()
+                .map(operation -> "    " + operation + "\n")
+                .collect(Collectors.joining("", "fused {\n", "} "));
     }
 }
