@@ -211,17 +211,12 @@ final class Fusion {
     // ---- recomputation
 
     private void recompute() {
-        for (Node node : nodes) {
-            if (node.group != null) {
-                node.group.loads().stream().map(View::value).distinct().forEach(v -> loads.merge(v, 1, Integer::sum));
-            }
-        }
-        for (Node reader : List.copyOf(nodes)) {
-            if (reader.group != null) {
-                boolean changed = true;
-                while (changed) {
-                    changed = reader.group.loads().stream().anyMatch(view -> recompute(reader, view));
-                }
+        List<Node> groups = nodes.stream().filter(node -> node.group != null).toList();
+        groups.forEach(node -> node.group.inputs().forEach(input -> loads.merge(input, 1, Integer::sum)));
+        for (Node reader : groups) {
+            boolean changed = true;
+            while (changed) {
+                changed = reader.group.loads().stream().anyMatch(view -> recompute(reader, view));
             }
         }
     }
