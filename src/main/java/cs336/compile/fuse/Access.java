@@ -40,7 +40,10 @@ record Access(List<Digit> digits, long offset) {
 
     /** Returns the access by which an operation reads a view. */
     static Access of(Operation operation, View view) {
-        return of(view.layout(), iterationOrder(operation));
+        int[] order = operation.operator() instanceof ReductionOperator reduction
+                ? reduction.iterationOrder(operation.view(0).layout())
+                : operation.output().layout().storageOrder();
+        return of(view.layout(), order);
     }
 
     /** Returns the access by which an operation writes its output; the iterations of a reduction are its results. */
@@ -62,13 +65,6 @@ record Access(List<Digit> digits, long offset) {
                 .get(i);
         Layout placed = Concatenation.inPart(new View(operand), part).layout();
         return of(placed, operand.layout().storageOrder()).joined();
-    }
-
-    /** Returns the dimensions of an operation's iterations from the slowest to the fastest. */
-    static int[] iterationOrder(Operation operation) {
-        return operation.operator() instanceof ReductionOperator reduction
-                ? reduction.iterationOrder(operation.view(0).layout())
-                : operation.output().layout().storageOrder();
     }
 
     /** Returns whether iteration n reads element n. */
