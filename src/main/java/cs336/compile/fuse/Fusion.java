@@ -111,12 +111,17 @@ final class Fusion {
         boolean isReduction = operation.operator() instanceof ReductionOperator;
         boolean isFusible = isReduction || operation.operator() instanceof PointwiseOperator;
         Set<Node> before = before(operation);
-        List<Node> candidates = isFusible ? candidates(operation) : List.of();
-        Node node = candidates.stream()
-                .filter(candidate -> isReduction || !candidate.group.isPerColumn()) // such a kernel stores only sums
-                .filter(candidate -> !dependsOnThrough(before, candidate) && candidate.group.add(operation))
-                .findFirst()
-                .orElse(null);
+        Node node = null;
+        if (isFusible) {
+            for (Node candidate : candidates(operation)) {
+                // The kernel of sums over rows stores nothing else.
+                boolean hasResult = !candidate.group.isPerColumn() || isReduction;
+                if (hasResult && !dependsOnThrough(before, candidate) && candidate.group.add(operation)) {
+                    node = candidate;
+                    break;
+                }
+            }
+        }
         if (node == null) {
             FusionGroup group = isFusible ? FusionGroup.of(operation) : null;
             node = new Node(nodes.size(), group, operation);
