@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.compile.trace.TensorFunction;
-import cs336.compile.trace.UnrecordableException;
 import cs336.torch.AtenOperator;
 import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.Backward;
@@ -43,13 +42,6 @@ class CompiledEdgeCasesTest extends ScopedTest {
         return Tensors.toDoubles(Backward.of(of.sum()).gradients(input)[0]);
     }
 
-    private static String refusal(TensorFunction function, Tensor... inputs) {
-        try (var compiled = Compiled.of(function)) {
-            return assertThrows(UnrecordableException.class, () -> compiled.apply(inputs))
-                    .getMessage();
-        }
-    }
-
     @Test
     void aClosedParameterIsNamedInsteadOfANullPointer() {
         Tensor x = tensor(1, 2);
@@ -66,7 +58,7 @@ class CompiledEdgeCasesTest extends ScopedTest {
     void anOperatorWithAnUnsupportedDtypeIsNamed() {
         Tensor x = torch.randn(3, 2).to(torch.ScalarType.Double);
         for (boolean isTrainable : new boolean[] {false, true}) {
-            String message = refusal(
+            String message = Refusal.of(
                     in -> new Tensor[] {
                         torch.view_as_real(torch.view_as_complex(in[0]).mul(in[0].select(1, 0)))
                     },
@@ -241,11 +233,11 @@ class CompiledEdgeCasesTest extends ScopedTest {
     @Test
     void shapesThatDependOnElementsAreRefused() {
         Tensor ids = Tensors.of(new long[] {1, 1, 2}, 3);
-        String bins = refusal(in -> new Tensor[] {torch.bincount(in[0])}, ids);
+        String bins = Refusal.of(in -> new Tensor[] {torch.bincount(in[0])}, ids);
         assertTrue(bins.contains("the shape of the result of bincount depends on elements of a tensor"), bins);
         assertTrue(bins.contains("called at CompiledEdgeCasesTest.java:"), bins);
         String unique =
-                refusal(in -> new Tensor[] {torch.unique_consecutive(in[0]).get0()}, ids);
+                Refusal.of(in -> new Tensor[] {torch.unique_consecutive(in[0]).get0()}, ids);
         assertTrue(unique.contains("unique_consecutive"), unique);
     }
 
@@ -267,7 +259,7 @@ class CompiledEdgeCasesTest extends ScopedTest {
     @Test
     void viewsWithAnotherDtypeAreRefused() {
         TensorFunction bits = in -> new Tensor[] {in[0].view(DType.INT64.scalarType())};
-        String message = refusal(bits, tensor(1));
+        String message = Refusal.of(bits, tensor(1));
         assertTrue(message.contains("a view of fp64 as int64 cannot be recorded"), message);
     }
 
@@ -282,10 +274,10 @@ class CompiledEdgeCasesTest extends ScopedTest {
                 in -> new Tensor[] {torch.tensor(2.0)},
                 in -> new Tensor[] {torch.tensor(2.0).add_(in[0].sum())},
                 in -> new Tensor[] {torch.empty(2, 3)})) {
-            String message = refusal(function, x);
+            String message = Refusal.of(function, x);
             assertTrue(message.startsWith("the function cannot be recorded: output 0" + reason), message);
         }
-        String message = refusal(in -> new Tensor[] {captured.mul_(torch.tensor(2.0))}, x);
+        String message = Refusal.of(in -> new Tensor[] {captured.mul_(torch.tensor(2.0))}, x);
         assertTrue(message.startsWith("the function cannot be recorded: a tensor outside of it" + reason), message);
     }
 
@@ -328,7 +320,7 @@ class CompiledEdgeCasesTest extends ScopedTest {
 
     @Test
     void aStorageAsArgumentIsRefused() {
-        String message = refusal(in -> new Tensor[] {torch.set(in[0], in[1].storage())}, tensor(1), tensor(2));
+        String message = Refusal.of(in -> new Tensor[] {torch.set(in[0], in[1].storage())}, tensor(1), tensor(2));
         assertTrue(message.contains("set.source_Storage has an argument that cannot be recorded"), message);
     }
 
@@ -347,7 +339,7 @@ class CompiledEdgeCasesTest extends ScopedTest {
 
     @Test
     void anInputWhoseRequiresGradChangesIsRefused() {
-        String message = refusal(
+        String message = Refusal.of(
                 in -> {
                     in[0].set_requires_grad(true);
                     return new Tensor[] {in[0].detach().exp()};
@@ -360,10 +352,10 @@ class CompiledEdgeCasesTest extends ScopedTest {
     void missingOutputsAreNamed() {
         for (Tensor x : List.of(tensor(1), trainable(1))) {
             assertEquals(
-                    "the function cannot be recorded: it returns null instead of an array", refusal(in -> null, x));
+                    "the function cannot be recorded: it returns null instead of an array", Refusal.of(in -> null, x));
             assertEquals(
                     "the function cannot be recorded: output 1 is an undefined tensor",
-                    refusal(in -> new Tensor[] {in[0].exp(), new Tensor()}, x));
+                    Refusal.of(in -> new Tensor[] {in[0].exp(), new Tensor()}, x));
         }
     }
 
@@ -470,7 +462,7 @@ class CompiledEdgeCasesTest extends ScopedTest {
                     .getMessage();
             assertEquals("input 0 must be a dense tensor", message);
         }
-        String inside = refusal(in -> new Tensor[] {in[0].to_sparse().to_dense()}, tensor(1, 0));
+        String inside = Refusal.of(in -> new Tensor[] {in[0].to_sparse().to_dense()}, tensor(1, 0));
         assertTrue(inside.contains("a tensor that is not dense cannot be recorded, called at Compiled"), inside);
     }
 

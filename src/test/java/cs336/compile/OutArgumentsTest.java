@@ -2,11 +2,9 @@ package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.compile.trace.TensorFunction;
-import cs336.compile.trace.UnrecordableException;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import org.bytedeco.pytorch.LongOptional;
@@ -44,15 +42,8 @@ class OutArgumentsTest extends ScopedTest {
         assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(actual), 1e-5);
     }
 
-    private static String refusal(TensorFunction function, Tensor... inputs) {
-        try (var compiled = Compiled.of(function)) {
-            return assertThrows(UnrecordableException.class, () -> compiled.apply(inputs))
-                    .getMessage();
-        }
-    }
-
     private static void assertRefused(String reason, TensorFunction function, Tensor... inputs) {
-        String message = refusal(function, inputs);
+        String message = Refusal.of(function, inputs);
         assertTrue(message.startsWith("the function cannot be recorded: " + reason), message);
     }
 
@@ -133,14 +124,15 @@ class OutArgumentsTest extends ScopedTest {
     @Test
     void aConjugatedResultIsRefused() {
         Tensor x = torch.view_as_complex(torch.randn(3, 3, 2));
-        String message = refusal(in -> new Tensor[] {torch.linalg_solve_out(in[0].mul(in[0]), in[0], in[0], false)}, x);
+        String message =
+                Refusal.of(in -> new Tensor[] {torch.linalg_solve_out(in[0].mul(in[0]), in[0], in[0], false)}, x);
         assertTrue(message.contains("conjugates a tensor that it writes to"), message);
     }
 
     @Test
     void resultsWhoseShapeDependsOnElementsAreRefused() {
         Tensor ids = Tensors.of(new long[] {1, 1, 2}, 3);
-        String message = refusal(
+        String message = Refusal.of(
                 in -> {
                     Tensor unique = in[0].clone();
                     torch.unique_consecutive_out(
