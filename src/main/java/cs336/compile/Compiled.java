@@ -48,7 +48,9 @@ import org.bytedeco.pytorch.Tensor;
  * <p>The function may also read other tensors, such as parameters, whose elements may change. An input must not share
  * memory with such a tensor, unless it is one of the parameters of {@link #of(TensorFunction, List)}. The function must
  * not depend on anything else that changes. A recording does not notice reads through pointers, such as those that
- * {@code createIndexer()} and {@code data_ptr()} return, nor that {@code tensor_split} reads a tensor of indices.
+ * {@code createIndexer()} and {@code data_ptr()} return, nor that {@code tensor_split} reads a tensor of indices. A
+ * replay does not repeat the checks of elements that some operators end with. For a singular matrix {@code linalg_inv}
+ * throws an exception in plain execution; a replay returns the result of {@code linalg_inv_ex}.
  *
  * <p>{@link CompiledStep} compiles whole training steps. Kernels of the package {@code cs336.kernels.gemm} compute some
  * matrix multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.
