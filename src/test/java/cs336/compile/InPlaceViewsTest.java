@@ -71,6 +71,8 @@ class InPlaceViewsTest extends ScopedTest {
                 requiresGrad, in -> new Tensor[] {in[0].mul(in[1]).unsqueeze_(0).add(in[0])});
         checkLikePlain(requiresGrad, in ->
                 new Tensor[] {in[0].detach().clone().resize_(2, 4).mul(in[1].narrow(0, 0, 2))});
+        checkLikePlain(requiresGrad, in ->
+                new Tensor[] {in[0].detach().resize_(2, 4).mul(in[1].narrow(0, 0, 2))});
     }
 
     @ParameterizedTest
@@ -92,7 +94,7 @@ class InPlaceViewsTest extends ScopedTest {
             return new Tensor[] {sum};
         }));
         String resized = refusal(requiresGrad, in -> {
-            in[0].detach().resize_(2);
+            in[0].detach().resize_(5, 4);
             return new Tensor[] {in[0].mul(in[1])};
         });
         assertTrue(resized.startsWith("the function cannot be recorded: it resizes a tensor outside of it"), resized);

@@ -226,11 +226,6 @@ public final class Recorder implements OperatorListener {
         for (long i = 0; i < stack.size(); i++) {
             arguments.add(argument(operator, stack.get(i)));
         }
-        if (operator.name().startsWith(RESIZE)
-                && arguments.get(0).tensors().stream()
-                        .anyMatch(view -> outside.contains(view.value().root()))) {
-            throw new UnrecordableException("it resizes a tensor outside of it", source());
-        }
         BitSet written = written(operator, arguments);
         Map<Integer, IValue> targets = new HashMap<>();
         written.stream().forEach(i -> targets.put(i, new IValue(stack.get(i))));
