@@ -15,6 +15,8 @@ import cs336.torch.MemoryScope;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
+import java.util.stream.IntStream;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Tensor;
 
 /** A recorded function of tensors for inputs of given dtypes, shapes and strides, ready to run. */
@@ -64,7 +66,7 @@ final class CompiledProgram implements AutoCloseable {
         Program recorded = run.program();
         CompiledProgram program = null;
         try {
-            if (Arrays.stream(run.outputs()).anyMatch(output -> output != null && output.requires_grad())) {
+            if (losesGradient(run)) {
                 DifferentiableProgram.requireNoGradient(recorded);
                 throw new IllegalStateException("an output requires a gradient for a tensor that the function creates");
             }
@@ -79,6 +81,18 @@ final class CompiledProgram implements AutoCloseable {
             }
         }
         return new CompiledRun(program, program.separated(run.outputs()));
+    }
+
+    /**
+     * Returns whether an output has a gradient. With grad mode off, an input, a parameter or a view of one has none,
+     * although it requires one.
+     */
+    private static boolean losesGradient(RecordedRun run) {
+        Program program = run.program();
+        return IntStream.range(0, run.outputs().length)
+                .filter(i -> run.outputs()[i] != null && run.outputs()[i].requires_grad())
+                .mapToObj(i -> program.outputs().get(i).value().root())
+                .anyMatch(root -> GradMode.is_enabled() || !program.outside().contains(root));
     }
 
     private static Program fused(Program recorded, Device device, boolean keepsAttention, MasterWeights weights) {

@@ -20,6 +20,7 @@ import cs336.torch.Torch;
 import java.util.Arrays;
 import java.util.List;
 import org.bytedeco.pytorch.DoubleComplex;
+import org.bytedeco.pytorch.GradMode;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
@@ -334,6 +335,47 @@ class CompiledEdgeCasesTest extends ScopedTest {
                         .getMessage();
                 assertEquals("an output requires a gradient for a tensor that the function creates", message);
             }
+        }
+    }
+
+    @Test
+    void withGradModeOffInputsParametersAndViewsOfThemMayBeOutputs() {
+        Tensor input = tensor(1, 2).set_requires_grad(true);
+        Tensor parameter = tensor(3, 4).set_requires_grad(true);
+        TensorFunction function = in -> new Tensor[] {in[0], in[0].view(2, 1), parameter, parameter.view(1, 2)};
+        try (var compiled = Compiled.of(function, List.of(parameter))) {
+            for (int call = 0; call < 3; call++) {
+                Tensor[] outputs;
+                try (var noGrad = NoGrad.open()) {
+                    outputs = compiled.apply(input);
+                }
+                for (int i = 0; i < outputs.length; i++) {
+                    assertFalse(outputs[i].requires_grad(), "output " + i);
+                    assertArrayEquals(i < 2 ? new double[] {1, 2} : new double[] {3, 4}, Tensors.toDoubles(outputs[i]));
+                }
+                Tensor[] gradients = Backward.of(compiled.apply(input)[1].sum()).gradients(input);
+                assertArrayEquals(new double[] {1, 1}, Tensors.toDoubles(gradients[0]));
+            }
+            assertEquals(2, compiled.recordings());
+        }
+    }
+
+    @Test
+    void anOutputThatTheFunctionGivesAGradientIsRefusedWithGradModeOff() {
+        Tensor input = tensor(1, 2).set_requires_grad(true);
+        TensorFunction function = in -> {
+            GradMode.set_enabled(true);
+            try {
+                return new Tensor[] {in[0].exp()};
+            } finally {
+                GradMode.set_enabled(false);
+            }
+        };
+        try (var compiled = Compiled.of(function);
+                var noGrad = NoGrad.open()) {
+            String message = assertThrows(IllegalStateException.class, () -> compiled.apply(input))
+                    .getMessage();
+            assertEquals("an output requires a gradient for a tensor that the function creates", message);
         }
     }
 
