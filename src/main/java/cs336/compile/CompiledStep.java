@@ -92,6 +92,7 @@ public final class CompiledStep implements AutoCloseable {
     private List<Boolean> trainableEarlier; // which parameters required a gradient in the last batch
     boolean collectivesInGraph;
     private final AdamWCasts masterWeights; // null unless the optimizer is AdamW
+    private final boolean mixesFp64; // whether some parameters are fp64 and others are not
     private final Map<RecordingKey, ShapeGraph> shapes = new HashMap<>();
     private double maxNorm = Double.POSITIVE_INFINITY;
     private int lossRows; // the number of tokens whose logits are computed at a time; 0 for all
@@ -138,6 +139,11 @@ public final class CompiledStep implements AutoCloseable {
         masterWeights = optimizer instanceof AdamW adamw
                 ? new AdamWCasts(adamw, precision != Precision.FP16 && ddp == null)
                 : null;
+        mixesFp64 = parameters.stream()
+                        .map(parameter -> DType.of(parameter) == DType.FLOAT64)
+                        .distinct()
+                        .count()
+                > 1;
         earlier = new GradientSums(parameters);
         buckets = ddp == null ? List.of() : buckets(ddp.overlappingBuckets());
     }
@@ -296,7 +302,8 @@ public final class CompiledStep implements AutoCloseable {
      *
      * <p>With {@link AdamW} in bf16 or fp16 on a GPU, the optimizer stores 16-bit copies of the weights for the forward
      * pass. In bf16 without {@link DistributedDataParallel}, {@code grad()} of a weight is bf16 after a step. With
-     * AdamW in any precision but fp16, {@link #clip} scales what the optimizer reads, but not {@code grad()}.
+     * AdamW in any precision but fp16, {@link #clip} scales what the optimizer reads, but not {@code grad()}. If only
+     * some parameters are fp64, it scales {@code grad()}.
      *
      * <p>On a GPU the generated kernels do not detect a target outside of the vocabulary. As in PyTorch, tokens with
      * the target −100 are left out of the mean. Tokens with another such target count with a loss of 0. PyTorch's
@@ -461,10 +468,19 @@ public final class CompiledStep implements AutoCloseable {
             try (var fp32 = Autocast.of(device, DType.FLOAT32)) { // the caller may have opened another one
                 Tensor[] gradients =
                         Backward.of(scaler.scale(loss)).gradientsWhereRequired(parameters.toArray(new Tensor[0]));
+                // Clipping and loss scaling write to gradients, and the gradient of a sum is one element, expanded.
+                Arrays.setAll(gradients, i -> writable(gradients[i]));
                 return scope.escapeAll(Stream.concat(Stream.of(loss.detach()), Arrays.stream(gradients))
                         .toArray(Tensor[]::new));
             }
         }
+    }
+
+    /**
+     * Returns a gradient that shares no memory between its elements, as {@code backward()} stores it; null for null.
+     */
+    private static Tensor writable(Tensor gradient) {
+        return gradient == null || gradient.is_non_overlapping_and_dense() ? gradient : gradient.contiguous();
     }
 
     private Tensor loss(Tensor inputs, Tensor targets) {
@@ -518,7 +534,7 @@ public final class CompiledStep implements AutoCloseable {
     private void update() {
         try (var scope = MemoryScope.open()) {
             boolean clips = maxNorm < Double.POSITIVE_INFINITY;
-            if (clips && isFused && masterWeights != null && precision != Precision.FP16) {
+            if (clips && isFused && masterWeights != null && precision != Precision.FP16 && !mixesFp64) {
                 Tensor norm = GradientClipping.norm(parameters);
                 masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
                 return;
