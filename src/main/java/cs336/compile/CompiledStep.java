@@ -72,7 +72,7 @@ import org.bytedeco.pytorch.Tensor;
  *
  * <p>During {@link #run} and {@link #accumulate} TF32 is allowed or forbidden for the whole process, as the precision
  * says. A recorded step holds its activations and gradients until {@link #close()}. Each step calls {@code zeroGrad()}
- * before it computes new gradients.
+ * before it computes new gradients. It may or may not compute gradients of parameters that are not in the optimizer.
  */
 public final class CompiledStep implements AutoCloseable {
     static final int WARMUP = 2;
@@ -354,10 +354,11 @@ public final class CompiledStep implements AutoCloseable {
      *     receives a contiguous copy
      * @param targets on the same device; for a {@link TransformerLM} int64 token ids, [B, T]
      * @return the loss before the update, a 0-dimensional fp32 tensor; by default the mean cross-entropy in nats. The
-     *     next step with this input shape overwrites it, and {@link #close} closes it
+     *     next step with this input shape overwrites it, and {@link #close} closes it. The caller may close it, too
      * @throws IllegalArgumentException if a shape, dtype or device is not as described above
      * @throws IllegalArgumentException if an id on the CPU is outside of the vocabulary
-     * @throws IllegalArgumentException if the loss function does not return a 0-dimensional tensor
+     * @throws IllegalArgumentException if the loss function does not return a 0-dimensional tensor, or the loss depends
+     *     on no parameter that requires a gradient
      * @throws IllegalStateException if the step or a layer of the module is closed
      * @throws IllegalStateException if the step cannot be recorded; the message says why
      * @throws IllegalStateException if parameters were added to the optimizer after the step was created
@@ -370,9 +371,12 @@ public final class CompiledStep implements AutoCloseable {
         try (var tf32 = Torch.tf32(precision.tf32())) {
             ShapeGraph ofShape = prepare(inputs, targets);
             ofShape.forwardBackward(new Averaging());
-            requireGradient();
-            update();
-            earlier.clear();
+            try {
+                requireGradient();
+                update();
+            } finally {
+                earlier.clear(); // the sums are means by now, to which no gradient can be added
+            }
             return ofShape.loss();
         }
     }
@@ -380,7 +384,8 @@ public final class CompiledStep implements AutoCloseable {
     /**
      * Computes the gradients of one batch for the next {@link #run} without updating parameters, and without
      * communication. That call then trains on the mean of the gradients of all these batches and its own. If they have
-     * equally many tokens, this is the gradient of the mean over all tokens.
+     * equally many tokens, this is the gradient of the mean over all tokens. If that call throws before its update, the
+     * gradients are kept for the next one. If the optimizer throws, they are lost.
      *
      * @param inputs as in {@link #run}
      * @param targets as in {@link #run}
@@ -539,16 +544,17 @@ public final class CompiledStep implements AutoCloseable {
                 masterWeights.optimizer.step(GradientClipping.factor(norm, maxNorm));
                 return;
             }
-            if (clips) {
-                scaler.unscale(optimizer);
-                if (optimizer instanceof ShardedOptimizer<?> sharded) {
+            scaler.unscale(optimizer);
+            try {
+                if (clips && optimizer instanceof ShardedOptimizer<?> sharded) {
                     sharded.clipGradients(maxNorm);
-                } else {
+                } else if (clips) {
                     GradientClipping.clipByGlobalNorm(parameters, maxNorm);
                 }
+                scaler.step(optimizer);
+            } finally {
+                scaler.update(); // also after an exception: the next step unscales other gradients
             }
-            scaler.step(optimizer);
-            scaler.update();
         }
     }
 

@@ -23,6 +23,7 @@ final class ShapeGraph implements AutoCloseable {
     private final Tensor inputs;
     private final Tensor targets;
     private final Tensor loss;
+    private Tensor returnedLoss; // the caller's handle to the loss
     private final CudaGraph firstGraph; // null on the CPU
     private CompiledProgram program; // with fusion, after the first step
     private List<GradientStage> stages; // likewise; the graphs without fusion have one
@@ -44,6 +45,7 @@ final class ShapeGraph implements AutoCloseable {
             inputs = MemoryScope.keep(ofInputs.empty(device));
             targets = MemoryScope.keep(ofTargets.empty(device));
             loss = MemoryScope.keep(torch.zeros(new long[0], device.options(DType.FLOAT32)));
+            returnedLoss = MemoryScope.keep(new Tensor(loss));
         }
         stages = List.of(new GradientStage(0, allIndices()));
     }
@@ -58,7 +60,10 @@ final class ShapeGraph implements AutoCloseable {
 
     /** Returns the loss of the last batch, a 0-dimensional fp32 tensor that the next batch overwrites. */
     Tensor loss() {
-        return loss;
+        if (returnedLoss.isNull()) { // the caller has closed it
+            returnedLoss = MemoryScope.keep(new Tensor(loss));
+        }
+        return returnedLoss;
     }
 
     /** Returns the recorded and the fused program and the sources of kernels; empty without fusion. */
@@ -246,6 +251,6 @@ final class ShapeGraph implements AutoCloseable {
         if (gradients != null) {
             Arrays.stream(gradients).filter(Objects::nonNull).forEach(Tensor::close);
         }
-        List.of(inputs, targets, loss).forEach(Tensor::close);
+        List.of(inputs, targets, loss, returnedLoss).forEach(Tensor::close);
     }
 }

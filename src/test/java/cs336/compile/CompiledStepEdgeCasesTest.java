@@ -1,6 +1,9 @@
 package cs336.compile;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.basics.AdamW;
 import cs336.basics.AdamWSettings;
@@ -67,6 +70,114 @@ class CompiledStepEdgeCasesTest extends ScopedTest {
                 Precision.FP32,
                 output -> output.square().mean(),
                 parameters -> new AdamW(parameters, AdamWSettings.of(1e-2)));
+    }
+
+    /** After an exception of the optimizer the next step starts without accumulated gradients. */
+    @Test
+    void aStepCanBeRepeatedAfterAnExceptionOfTheOptimizer() {
+        for (Precision precision : List.of(Precision.FP32, Precision.FP16)) {
+            for (boolean isFused : new boolean[] {false, true}) {
+                double[][] weights = new double[2][];
+                for (int i = 0; i < 2; i++) {
+                    Torch.seed(5);
+                    try (var module = new Sum(DType.FLOAT32);
+                            var optimizer = new FailingOptimizer(module.namedParameters());
+                            var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, precision)) {
+                        if (isFused) {
+                            step.fuse();
+                        }
+                        step.clip(MAX_NORM);
+                        Tensor inputs = torch.randn(4, 3);
+                        Tensor targets = torch.randn(4, 3);
+                        if (i == 1) {
+                            step.accumulate(inputs.neg(), targets);
+                            optimizer.fails = true;
+                            var error = assertThrows(ArithmeticException.class, () -> step.run(inputs, targets));
+                            assertEquals("planned", error.getMessage());
+                            optimizer.fails = false;
+                        }
+                        step.run(inputs, targets);
+                        weights[i] = Tensors.toDoubles(module.weight);
+                    }
+                }
+                assertArrayEquals(weights[0], weights[1], precision + ", fused: " + isFused);
+            }
+        }
+    }
+
+    @Test
+    void theCallerMayCloseTheLoss() {
+        for (boolean isFused : new boolean[] {false, true}) {
+            try (var module = new Sum(DType.FLOAT32);
+                    var optimizer = new Sgd(module.namedParameters(), 0, 0);
+                    var step = CompiledStep.of(module, CompiledStepTest::squaredError, optimizer, Precision.FP32)) {
+                if (isFused) {
+                    step.fuse();
+                }
+                Tensor inputs = torch.randn(4, 3);
+                double[] losses = new double[STEPS];
+                for (int i = 0; i < STEPS; i++) {
+                    try (Tensor loss = step.run(inputs, inputs)) {
+                        losses[i] = loss.item_double();
+                    }
+                    assertEquals(losses[0], losses[i]);
+                }
+                assertTrue(losses[0] > 0);
+            }
+        }
+    }
+
+    /** An optimizer that throws instead of updating the parameters. */
+    private static final class FailingOptimizer implements Optimizer {
+        private final Sgd sgd;
+        private boolean fails;
+
+        FailingOptimizer(Map<String, Tensor> parameters) {
+            sgd = new Sgd(parameters, 0.1, 0);
+        }
+
+        @Override
+        public void step() {
+            if (fails) {
+                throw new ArithmeticException("planned");
+            }
+            sgd.step();
+        }
+
+        @Override
+        public Map<String, Tensor> parameters() {
+            return sgd.parameters();
+        }
+
+        @Override
+        public double learningRate() {
+            return sgd.learningRate();
+        }
+
+        @Override
+        public void setLearningRate(double learningRate) {
+            sgd.setLearningRate(learningRate);
+        }
+
+        @Override
+        public Map<String, Tensor> state() {
+            return sgd.state();
+        }
+
+        @Override
+        public void requireLoadable(Map<String, Tensor> state) {
+            sgd.requireLoadable(state);
+        }
+
+        @Override
+        public void loadState(Map<String, Tensor> state) {
+            sgd.loadState(state);
+        }
+
+        @Override
+        public void close() {
+            sgd.close();
+        }
     }
 
     private static void assertEqualLoops(
