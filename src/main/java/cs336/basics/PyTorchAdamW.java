@@ -66,6 +66,9 @@ final class PyTorchAdamW implements AdamWUpdate {
                     null,
                     null);
         }
+        // The fused operator does not, so caches of the parameters would not notice the update.
+        tensors.parameters()
+                .forEach(parameter -> parameter.unsafeGetTensorImpl().bump_version());
         for (int i = 0; i < tensors.copies().size(); i++) {
             if (tensors.copies().get(i) != null) {
                 tensors.copies().get(i).copy_(tensors.parameters().get(i));

@@ -506,6 +506,20 @@ class AdamWTest extends ScopedTest {
 
     /** A backward pass accumulates no gradient in it, so that no step would change it. */
     @Test
+    void autogradNoticesAStep() {
+        try (var scope = MemoryScope.open()) {
+            Tensor w = torch.ones(3).set_requires_grad(true);
+            Tensor y = w.square().sum();
+            try (var optimizer = new AdamW(Map.of("w", w), OPTIONS)) {
+                w.mutable_grad().put(torch.ones(3));
+                optimizer.step();
+            }
+            String message = assertThrows(RuntimeException.class, y::backward).getMessage();
+            assertTrue(message.contains("modified by an inplace operation"), message);
+        }
+    }
+
+    @Test
     void aComputedTensorIsRefused() {
         try (var scope = MemoryScope.open()) {
             Tensor computed = torch.randn(3).set_requires_grad(true).mul(new Scalar(2.0));
