@@ -7,6 +7,7 @@ import cs336.torch.DType;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -213,10 +214,11 @@ public final class AdamW implements Optimizer {
      * @param gradientFactor a 0-dimensional fp32 tensor on the device of the parameters, or fp64 if all parameters are
      *     fp64; null for 1. The device is not checked
      * @throws IllegalArgumentException if the factor is closed, has another dtype or is not 0-dimensional
-     * @throws IllegalStateException if the optimizer is closed
+     * @throws IllegalStateException as {@link #step()}
      */
     public void step(Tensor gradientFactor) {
         TrainedParameters.requireOpen(closed);
+        ShardedParameters.requireReduced(parameters.values());
         if (gradientFactor != null) {
             requireFactor(gradientFactor);
         }

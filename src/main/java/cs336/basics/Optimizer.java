@@ -1,5 +1,6 @@
 package cs336.basics;
 
+import cs336.torch.ShardedParameters;
 import java.util.Map;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
@@ -17,6 +18,9 @@ public interface Optimizer extends AutoCloseable {
     /**
      * Updates every parameter that has a gradient, in the {@link cs336.torch.ProfilerRange} {@code optimizer}. The
      * gradients are not zeroed; see {@link #zeroGrad}.
+     *
+     * @throws IllegalStateException if the optimizer is closed, or a container that shards the parameters has not
+     *     reduced their gradients yet
      */
     void step();
 
@@ -42,8 +46,11 @@ public interface Optimizer extends AutoCloseable {
 
     /**
      * Frees all gradients, like {@code zero_grad(set_to_none=True)}: they are undefined until the next backward pass.
+     *
+     * @throws IllegalStateException if a container that shards the parameters has not reduced their gradients yet
      */
     default void zeroGrad() {
+        ShardedParameters.requireReduced(parameters().values());
         parameters().values().forEach(parameter -> parameter.mutable_grad().reset());
     }
 

@@ -5,6 +5,7 @@ import cs336.torch.AtenOperator.TensorList;
 import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.ProfilerRange;
+import cs336.torch.ShardedParameters;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -65,6 +66,7 @@ public final class Sgd implements Optimizer {
     @Override
     public void step() {
         TrainedParameters.requireOpen(closed);
+        ShardedParameters.requireReduced(parameters.values());
         try (var range = ProfilerRange.of("optimizer");
                 var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {

@@ -31,6 +31,11 @@ final class EarlyStepCheck {
         }
     }
 
+    /** Returns whether a backward pass has begun since the last reset. */
+    boolean hasBegun() {
+        return versions != NO_VERSIONS;
+    }
+
     /** @throws IllegalStateException if a parameter has changed since the first backward pass */
     void requireNoStep() {
         if (versions != NO_VERSIONS && versions != sum()) {

@@ -9,6 +9,7 @@ import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import cs336.units.IntegerMath;
 import java.util.Arrays;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -41,6 +42,8 @@ final class FsdpParameter implements AutoCloseable {
     private boolean trainable; // during construction
     private boolean created; // whether this step has created the gradient of the master
     private boolean present; // whether a gradient has arrived since clearPresent()
+    private long gatheredVersion; // of the master when it was gathered
+    private long usedVersion; // of the master that the module last computed with
 
     /**
      * Keeps this rank's shard of a parameter, and frees the rest.
@@ -86,7 +89,9 @@ final class FsdpParameter implements AutoCloseable {
             gathered = MemoryScope.keep(torch.empty(paddedShape(ranks), device.options(compute), null));
             gatheredRows = MemoryScope.keep((sharded ? gathered.narrow(0, 0, shape[0]) : gathered).detach());
             TensorStorage.free(gathered);
-            empty = MemoryScope.keep(gathered.narrow(0, 0, 0).clone());
+            empty = MemoryScope.keep((shape.length == 0 ? gathered.reshape(1) : gathered)
+                    .narrow(0, 0, 0)
+                    .clone());
             weight.set_data(empty);
         }
     }
@@ -102,6 +107,11 @@ final class FsdpParameter implements AutoCloseable {
 
     String name() {
         return name;
+    }
+
+    /** Returns whether the module's tensor is one of these objects. */
+    boolean isOneOf(List<Tensor> weights) {
+        return weights.stream().anyMatch(other -> other == weight);
     }
 
     boolean isSharded() {
@@ -145,6 +155,7 @@ final class FsdpParameter implements AutoCloseable {
     /** Allocates the gathered parameter. A replicated one also gets its values. */
     void allocate() {
         if (gathered != null) {
+            gatheredVersion = masterValues._version();
             TensorStorage.allocate(gathered);
             if (!sharded) {
                 gathered.copy_(masterValues);
@@ -167,10 +178,22 @@ final class FsdpParameter implements AutoCloseable {
         return padded;
     }
 
-    /** Lets the module compute with the gathered parameter. */
+    /** Returns whether the values that were gathered have been changed in place since. */
+    boolean hasChanged() {
+        return gathered != null && gatheredVersion != masterValues._version();
+    }
+
+    /**
+     * Lets the module compute with the gathered parameter. If its values have changed since the last use, autograd
+     * rejects the backward passes of earlier forward passes, as in a single process.
+     */
     void useGathered() {
         if (gathered != null) {
             weight.set_data(gatheredRows);
+            if (sharded && usedVersion != gatheredVersion) { // a replicated master shares its version with the weight
+                usedVersion = gatheredVersion;
+                weight.unsafeGetTensorImpl().bump_version();
+            }
         }
     }
 
@@ -213,6 +236,12 @@ final class FsdpParameter implements AutoCloseable {
             gradient.add_(cast);
         }
         return true;
+    }
+
+    /** Returns whether a backward pass has left a gradient that the gradient of the master does not include yet. */
+    boolean hasPendingGradient() {
+        return gradient != null
+                || gathered != null && !weight.isNull() && weight.grad().defined();
     }
 
     /** Returns whether a gradient has arrived since this was last called. */

@@ -60,6 +60,17 @@ final class FsdpSchedule {
         return units.stream().noneMatch(unit -> unit.inBackward || unit.awaitsReduction() || unit == reduceScattered);
     }
 
+    /** Returns whether gradients of a backward pass must be reduced, or are being reduced. */
+    boolean hasPendingGradients() {
+        return units.stream().anyMatch(FsdpUnit::hasPendingGradients);
+    }
+
+    /** Completes all reductions in progress, so that their results can be discarded. */
+    void endReductions() {
+        endReduceScatter();
+        units.forEach(FsdpUnit::addReduced);
+    }
+
     /** Begins a forward pass of the module. After an exception in the previous one, units may still be in use. */
     void beginForward() {
         endAllBackward();
@@ -76,8 +87,8 @@ final class FsdpSchedule {
 
     /** Gathers a unit for the forward pass of one of its modules. */
     void beforeForward(FsdpUnit unit) {
-        unit.forwards++;
         use(unit, false, BackwardHook.isInBackwardPass());
+        unit.forwards++;
     }
 
     /** Frees the unit that has computed this output, unless it is needed next. */

@@ -68,6 +68,16 @@ final class FsdpUnit implements AutoCloseable {
         return parameters;
     }
 
+    /** Returns the name of the first sharded parameter of this layer itself; null if the unit has none of them. */
+    String firstShardOf(NnModule layer) {
+        List<Tensor> own = layer.ownParameters();
+        return sharded.stream()
+                .filter(parameter -> parameter.isOneOf(own))
+                .map(FsdpParameter::name)
+                .findFirst()
+                .orElse(null);
+    }
+
     /** Returns whether its forward pass calls that of another unit. */
     boolean contains(FsdpUnit other) {
         return modules.stream()
@@ -104,8 +114,14 @@ final class FsdpUnit implements AutoCloseable {
         return parameters.stream().mapToLong(FsdpParameter::gatheredBytes).sum();
     }
 
-    /** Allocates the gathered parameters, and starts to gather them unless that has happened. */
+    /**
+     * Allocates the gathered parameters, and starts to gather them unless that has happened. Gathers them again if the
+     * shards have changed, for example in an optimizer's step after a forward pass without a backward pass.
+     */
     void startGather() {
+        if (gathered && !isInUse() && parameters.stream().anyMatch(FsdpParameter::hasChanged)) {
+            free();
+        }
         if (gathered) {
             return;
         }
@@ -168,6 +184,11 @@ final class FsdpUnit implements AutoCloseable {
     /** Returns whether gradients of ended backward passes must still be reduced. */
     boolean awaitsReduction() {
         return unreduced && sharded.stream().anyMatch(FsdpParameter::hasGradient);
+    }
+
+    /** Returns whether gradients of a backward pass must be reduced, or are being reduced. */
+    boolean hasPendingGradients() {
+        return reduction != null || parameters.stream().anyMatch(FsdpParameter::hasPendingGradient);
     }
 
     /** Begins a backward pass, after collecting the gradients of earlier passes. */

@@ -15,6 +15,7 @@ import cs336.torch.MemoryScope;
 import cs336.torch.NoGrad;
 import cs336.torch.OperatorInterceptor;
 import cs336.torch.ProfilerRange;
+import cs336.torch.ShardedParameters;
 import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -116,6 +117,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private final List<FsdpParameter> replicated; // and trainable
     private final UsedParameters used;
     private final EarlyStepCheck earlyStep;
+    private final Runnable reductionCheck = this::requireReduced; // of optimizers, which have a weak reference
 
     private boolean closed;
 
@@ -168,6 +170,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         used = new UsedParameters(trainable.size(), group.device());
         earlyStep = new EarlyStepCheck(
                 "parameters", trainable.stream().map(FsdpParameter::master).toList());
+        trainable.forEach(parameter -> ShardedParameters.declareShard(parameter.master(), reductionCheck));
         for (FsdpUnit unit : units) {
             unit.hook = new BackwardHook(() -> beforeBackward(unit));
         }
@@ -194,12 +197,34 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 layer.afterForward(output -> schedule.afterForward(unit, output));
             }
         }
+        for (FsdpUnit unit : units) {
+            for (NnModule outer : unit.modules()) {
+                for (NnModule layer : outer.layers()) {
+                    String sharded = unit.firstShardOf(layer);
+                    if (!unitOf.containsKey(layer) && sharded != null) {
+                        layer.beforeForward(() -> requireInUse(unit, sharded));
+                    }
+                }
+            }
+        }
+    }
+
+    /** Hook of a layer inside of a unit: only the forward pass of the whole unit gathers its parameters. */
+    private static void requireInUse(FsdpUnit unit, String parameter) {
+        if (!unit.isInUse()) {
+            throw new IllegalStateException("the layer of " + parameter + " was called outside of the forward pass of"
+                    + " its unit, whose parameters are not gathered; call the whole unit");
+        }
     }
 
     private void beginForward() {
         requireOpen("forward()");
         if (!BackwardHook.isInBackwardPass()) { // else a recomputation
-            earlyStep.requireNoStep();
+            if (hasPendingGradients() || replicated.size() == trainable.size()) {
+                earlyStep.requireNoStep();
+            } else {
+                earlyStep.reset(); // such as after a backward pass that computed the gradient of the input only
+            }
             schedule.beginForward();
         }
     }
@@ -394,10 +419,27 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return state().load(source, optimizer);
     }
 
-    /** Discards all gradients, including those that {@link #noSync} has accumulated. */
+    /**
+     * Discards all gradients, including those that {@link #noSync} has accumulated and those that are being reduced.
+     * All ranks call it, because it completes these reductions.
+     */
     public void zeroGrad() {
         requireOpen("zeroGrad()");
+        schedule.endReductions();
         parameters.values().forEach(FsdpParameter::zeroGrad);
+        earlyStep.reset();
+    }
+
+    private boolean hasPendingGradients() {
+        return earlyStep.hasBegun() && schedule.hasPendingGradients();
+    }
+
+    /** Checks for an optimizer that all gradients are in the shards. */
+    private void requireReduced() {
+        if (!closed && hasPendingGradients()) {
+            throw new IllegalStateException("gradients are not reduced yet; call finishGradientSynchronization() before"
+                    + " the optimizer, or zeroGrad() of the container to discard them");
+        }
     }
 
     /**
@@ -551,6 +593,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
             units.forEach(FsdpUnit::discardReduced);
             units.forEach(FsdpUnit::free);
         }
+        trainable.forEach(parameter -> ShardedParameters.removeShard(parameter.master()));
         units.forEach(FsdpUnit::close);
         replicatedGradients.forEach(GradientBucket::close);
         used.close();

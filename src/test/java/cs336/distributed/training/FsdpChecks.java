@@ -151,6 +151,12 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             return wrong; // the number of ranks does not matter to the rest
         }
         each("Transformers with activation checkpointing train as in a single process", this::checkpointing);
+        each("values that change after a forward pass are gathered again", this::changedValues);
+        each("a backward pass with values that have changed is rejected", this::changedBeforeBackward);
+        each("zeroing gradients discards those that are being reduced", this::discardedReduction);
+        each("gradients of the input may be computed before the optimizer's step", this::inputGradientBeforeStep);
+        each("parameters without dimensions", this::withoutDimensions);
+        each("a layer inside of a unit needs its unit", this::calledOutsideOfUnit);
         each("fused layers train as in a single process", this::fusedLayers);
         each("reduced gradients of another dtype accumulate", this::reducedTwice);
         each("gathered units are limited", this::limits);
@@ -1504,7 +1510,9 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             require(fsdp.gradientNorm().item_double() == 0, "discarded gradients have a norm");
             Backward.of(fsdp.forward(ids()).sum()).run();
             try (var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0)) {
-                optimizer.step();
+                requireRejected(optimizer::step, "call finishGradientSynchronization() before the optimizer");
+                requireRejected(optimizer::zeroGrad, "zeroGrad() of the container to discard them");
+                shrink(fsdp);
                 requireRejected(() -> fsdp.forward(ids()), "call it before the optimizer's step");
                 fsdp.finishGradientSynchronization();
                 optimizer.step();
@@ -1574,6 +1582,149 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
 
     private Tensor ids() {
         return torch.zeros(new long[] {1, 2}, device.options(DType.INT64));
+    }
+
+    /** A second pass may leave units gathered: a forward pass without a backward pass, or one of a single layer. */
+    private void changedValues() {
+        for (DType compute : new DType[] {null, FP64}) { // with FP64, replicated parameters are cast, too
+            for (boolean isWhole : new boolean[] {true, false}) {
+                try (var alone = course(seed, 9, 10, device, DType.FLOAT32);
+                        var model = course(seed, 9, 10, device, DType.FLOAT32);
+                        var fsdp = new FullyShardedDataParallel(model, group, STANDARD.withComputeDtype(compute));
+                        var optimizer = new AdamW(fsdp.namedParameters(), AdamWSettings.of(0.1));
+                        var optimizerAlone = new AdamW(alone.namedParameters(), AdamWSettings.of(0.1))) {
+                    for (int step = 0; step < 3; step++) {
+                        Tensor found = fsdp.forward(ids());
+                        Tensor expected = alone.forward(ids());
+                        requireClose(expected, found, 1e-4, 1e-4, "output of step " + step);
+                        Backward.of(found.square().mean()).run();
+                        Backward.of(expected.square().mean()).run();
+                        fsdp.finishGradientSynchronization();
+                        if (isWhole) {
+                            fsdp.forward(ids());
+                        } else {
+                            model.layers[0].forward(ids());
+                        }
+                        step(optimizer);
+                        step(optimizerAlone);
+                    }
+                }
+            }
+        }
+    }
+
+    private void changedBeforeBackward() {
+        try (var model = new Linear(3, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD)) {
+            Tensor x = torch.ones(new long[] {1, 3}, device.options(FP64)).set_requires_grad(true);
+            Tensor loss = fsdp.forward(x).sum(); // the gradient of x needs the weight
+            shrink(fsdp);
+            String message = "";
+            try {
+                Backward.of(loss).run();
+            } catch (RuntimeException e) {
+                message = e.getMessage();
+            }
+            require(message.contains("modified by an inplace operation"), "message: " + message);
+        }
+    }
+
+    /** Changes all parameters in place, like an optimizer. */
+    private static void shrink(FullyShardedDataParallel fsdp) {
+        try (var noGrad = NoGrad.open()) {
+            fsdp.parameters().forEach(parameter -> parameter.mul_(new Scalar(0.5)));
+        }
+    }
+
+    private void discardedReduction() {
+        try (var alone = course(seed, 9, 10, device, FP64);
+                var model = course(seed, 9, 10, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0)) {
+            Map<String, Tensor> before = fsdp.gatherParameters();
+            for (int step = 0; step < 2; step++) {
+                Backward.of(fsdp.forward(ids()).square().sum()).run();
+                fsdp.zeroGrad();
+                optimizer.step(); // does nothing
+                if (step == 1) {
+                    fsdp.load(before); // allowed, because no gradient of other values is left
+                }
+                Backward.of(fsdp.forward(ids()).sum()).run();
+                fsdp.finishGradientSynchronization();
+                Backward.of(alone.forward(ids()).sum()).run();
+                requireSameGradients(alone, fsdp);
+                fsdp.zeroGrad();
+                alone.zeroGrad();
+            }
+        }
+    }
+
+    private void inputGradientBeforeStep() {
+        try (var alone = new Linear(3, 3, device, FP64);
+                var model = new Linear(3, 3, device, FP64);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD);
+                var optimizer = new Sgd(fsdp.namedParameters(), 0.1, 0);
+                var optimizerAlone = new Sgd(alone.namedParameters(), 0.1, 0)) {
+            fsdp.load(alone.namedParameters());
+            for (int step = 0; step < 3; step++) {
+                Tensor x = torch.full(new long[] {1, 3}, new Scalar(step + 1.0), device.options(FP64));
+                Backward.of(fsdp.forward(x).square().sum()).run();
+                fsdp.finishGradientSynchronization();
+                x.set_requires_grad(true);
+                Backward.of(fsdp.forward(x).sum()).gradients(x);
+                step(optimizer);
+                Backward.of(alone.forward(x).square().sum()).run();
+                step(optimizerAlone);
+                requireSame(alone, fsdp, EXACT, EXACT, "step " + step);
+            }
+        }
+    }
+
+    /** A linear layer whose output is multiplied by a trainable number. */
+    private static final class Scaled extends NnModule {
+        private final NnModule fc;
+        private final Tensor scale;
+
+        Scaled(Device device) {
+            fc = child("fc", new Linear(3, 3, device, DType.FLOAT32));
+            scale = parameter("scale", torch.ones(new long[0], device.options(DType.FLOAT32)));
+        }
+
+        @Override
+        protected Tensor compute(Tensor x) {
+            return fc.forward(x).mul(scale);
+        }
+    }
+
+    private void withoutDimensions() {
+        try (var model = new Scaled(device);
+                var fsdp = new FullyShardedDataParallel(model, group, STANDARD.withComputeDtype(FP64));
+                var optimizer = new Sgd(fsdp.namedParameters(), 0.5, 0)) {
+            Tensor y = fsdp.forward(torch.ones(new long[] {1, 3}, device.options(DType.FLOAT32)));
+            Backward.of(y.sum()).run(); // the gradient of the scale is the sum, because the scale is 1
+            fsdp.finishGradientSynchronization();
+            step(optimizer);
+            requireClose(
+                    y.sum().mul(new Scalar(-0.5)).add(new Scalar(1.0)),
+                    fsdp.namedParameters().get("scale"),
+                    1e-6,
+                    1e-6,
+                    "scale");
+        }
+    }
+
+    private void calledOutsideOfUnit() {
+        for (int maxGathered : new int[] {1, 2}) {
+            try (var model = course(seed, 9, 10, device, FP64);
+                    var fsdp = new FullyShardedDataParallel(
+                            model, group, STANDARD.withUnits(layer -> true).withMaxGatheredUnits(maxGathered))) {
+                fsdp.forward(ids());
+                String message = "the layer of embedding.weight was called outside of the forward pass of its unit";
+                try (var noGrad = NoGrad.open()) {
+                    requireRejected(() -> model.layers[0].forward(ids()), message);
+                }
+            }
+        }
     }
 
     private void frozenLater() {
