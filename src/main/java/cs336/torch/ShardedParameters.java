@@ -1,13 +1,11 @@
 package cs336.torch;
 
-import java.lang.ref.WeakReference;
 import java.util.Collection;
 import java.util.Collections;
-import java.util.HashSet;
-import java.util.Map;
+import java.util.List;
 import java.util.Set;
 import java.util.WeakHashMap;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -20,8 +18,9 @@ public final class ShardedParameters {
     private static final Set<Tensor> DECLARED =
             Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
-    /** The checks of {@link #requireReduced}, by the addresses of the shards. */
-    private static final Map<Long, WeakReference<Runnable>> CHECKS = new ConcurrentHashMap<>();
+    /** The checks of {@link #requireReduced}. */
+    private static final Set<Consumer<Collection<Tensor>>> CHECKS =
+            Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
 
     private ShardedParameters() {}
 
@@ -51,54 +50,29 @@ public final class ShardedParameters {
     }
 
     /**
-     * Declares a tensor whose gradient a container computes for an optimizer.
+     * Adds a check to {@link #requireReduced}.
      *
-     * @param shard the tensor that the optimizer updates
-     * @param requireReduced throws an exception if the container has gradients that it has not reduced yet; the
-     *     container keeps a reference
-     * @throws IllegalArgumentException if an argument is null, or the tensor is closed or undefined
+     * @param requireReduced gets the parameters of an optimizer, and throws an exception if a container has gradients
+     *     of them that it has not reduced yet; ends with the container, which keeps the only reference
+     * @throws IllegalArgumentException if it is null
      */
-    public static void declareShard(Tensor shard, Runnable requireReduced) {
+    public static void addCheck(Consumer<Collection<Tensor>> requireReduced) {
         if (requireReduced == null) {
             throw new IllegalArgumentException("requireReduced must not be null");
         }
-        CHECKS.put(address(shard), new WeakReference<>(requireReduced));
-    }
-
-    /**
-     * Removes the declaration of {@link #declareShard}.
-     *
-     * @throws IllegalArgumentException if the tensor is null, closed or undefined
-     */
-    public static void removeShard(Tensor shard) {
-        CHECKS.remove(address(shard));
+        CHECKS.add(requireReduced);
     }
 
     /**
      * Checks that the gradients of an optimizer's parameters are complete.
      *
-     * @throws IllegalArgumentException if a parameter is null, closed or undefined, and there are containers
      * @throws IllegalStateException if a container has not reduced them yet
      */
     public static void requireReduced(Collection<Tensor> parameters) {
-        if (CHECKS.isEmpty()) {
-            return;
+        List<Consumer<Collection<Tensor>>> checks;
+        synchronized (CHECKS) {
+            checks = List.copyOf(CHECKS);
         }
-        Set<Runnable> checks = new HashSet<>();
-        try (var scope = MemoryScope.open()) {
-            for (Tensor parameter : parameters) {
-                WeakReference<Runnable> check = CHECKS.get(address(parameter));
-                if (check != null && check.get() != null) {
-                    checks.add(check.get());
-                }
-            }
-            checks.forEach(Runnable::run);
-        }
-    }
-
-    /** Returns the address of a tensor, which all handles of it have in common. */
-    private static long address(Tensor shard) {
-        Tensors.requireDefined("shard", shard);
-        return shard.unsafeGetTensorImpl().address();
+        checks.forEach(check -> check.accept(parameters));
     }
 }

@@ -65,10 +65,10 @@ final class FsdpSchedule {
         return units.stream().anyMatch(FsdpUnit::hasPendingGradients);
     }
 
-    /** Completes all reductions in progress, so that their results can be discarded. */
-    void endReductions() {
-        endReduceScatter();
-        units.forEach(FsdpUnit::addReduced);
+    /** Waits for the reductions in progress, and discards their results. */
+    void discardReductions() {
+        reduceScattered = null;
+        units.forEach(FsdpUnit::discardReduced);
     }
 
     /** Begins a forward pass of the module. After an exception in the previous one, units may still be in use. */

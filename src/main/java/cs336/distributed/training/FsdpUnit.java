@@ -68,14 +68,23 @@ final class FsdpUnit implements AutoCloseable {
         return parameters;
     }
 
-    /** Returns the name of the first sharded parameter of this layer itself; null if the unit has none of them. */
-    String firstShardOf(NnModule layer) {
+    /**
+     * Lets a layer inside of the unit that has sharded parameters itself reject calls outside of the unit's forward
+     * pass, which alone gathers them.
+     */
+    void rejectSeparateCalls(NnModule layer) {
         List<Tensor> own = layer.ownParameters();
-        return sharded.stream()
+        sharded.stream()
                 .filter(parameter -> parameter.isOneOf(own))
-                .map(FsdpParameter::name)
                 .findFirst()
-                .orElse(null);
+                .ifPresent(parameter -> layer.beforeForward(() -> requireInUse(parameter)));
+    }
+
+    private void requireInUse(FsdpParameter ofLayer) {
+        if (!isInUse()) {
+            throw new IllegalStateException("the layer of " + ofLayer.name() + " was called outside of the forward"
+                    + " pass of its unit, whose parameters are not gathered; call the whole unit");
+        }
     }
 
     /** Returns whether its forward pass calls that of another unit. */

@@ -20,13 +20,17 @@ import cs336.torch.Tensors;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 
@@ -117,7 +121,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
     private final List<FsdpParameter> replicated; // and trainable
     private final UsedParameters used;
     private final EarlyStepCheck earlyStep;
-    private final Runnable reductionCheck = this::requireReduced; // of optimizers, which have a weak reference
+    private final Consumer<Collection<Tensor>> reductionCheck = this::requireReduced; // optimizers refer to it weakly
 
     private boolean closed;
 
@@ -170,7 +174,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         used = new UsedParameters(trainable.size(), group.device());
         earlyStep = new EarlyStepCheck(
                 "parameters", trainable.stream().map(FsdpParameter::master).toList());
-        trainable.forEach(parameter -> ShardedParameters.declareShard(parameter.master(), reductionCheck));
+        ShardedParameters.addCheck(reductionCheck);
         for (FsdpUnit unit : units) {
             unit.hook = new BackwardHook(() -> beforeBackward(unit));
         }
@@ -197,24 +201,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 layer.afterForward(output -> schedule.afterForward(unit, output));
             }
         }
-        for (FsdpUnit unit : units) {
-            for (NnModule outer : unit.modules()) {
-                for (NnModule layer : outer.layers()) {
-                    String sharded = unit.firstShardOf(layer);
-                    if (!unitOf.containsKey(layer) && sharded != null) {
-                        layer.beforeForward(() -> requireInUse(unit, sharded));
-                    }
-                }
-            }
-        }
-    }
-
-    /** Hook of a layer inside of a unit: only the forward pass of the whole unit gathers its parameters. */
-    private static void requireInUse(FsdpUnit unit, String parameter) {
-        if (!unit.isInUse()) {
-            throw new IllegalStateException("the layer of " + parameter + " was called outside of the forward pass of"
-                    + " its unit, whose parameters are not gathered; call the whole unit");
-        }
+        units.forEach(unit -> unit.modules().stream()
+                .flatMap(outer -> outer.layers().stream())
+                .filter(layer -> !unitOf.containsKey(layer))
+                .forEach(unit::rejectSeparateCalls));
     }
 
     private void beginForward() {
@@ -425,7 +415,7 @@ public final class FullyShardedDataParallel implements AutoCloseable {
      */
     public void zeroGrad() {
         requireOpen("zeroGrad()");
-        schedule.endReductions();
+        schedule.discardReductions();
         parameters.values().forEach(FsdpParameter::zeroGrad);
         earlyStep.reset();
     }
@@ -434,11 +424,22 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         return earlyStep.hasBegun() && schedule.hasPendingGradients();
     }
 
-    /** Checks for an optimizer that all gradients are in the shards. */
-    private void requireReduced() {
-        if (!closed && hasPendingGradients()) {
+    /** Checks for an optimizer that all gradients are in the shards, if it updates some of them. */
+    private void requireReduced(Collection<Tensor> ofOptimizer) {
+        if (!closed && hasPendingGradients() && updatesShards(ofOptimizer)) {
             throw new IllegalStateException("gradients are not reduced yet; call finishGradientSynchronization() before"
                     + " the optimizer, or zeroGrad() of the container to discard them");
+        }
+    }
+
+    private boolean updatesShards(Collection<Tensor> ofOptimizer) {
+        try (var scope = MemoryScope.open()) {
+            Set<Long> updated = ofOptimizer.stream()
+                    .map(tensor -> tensor.unsafeGetTensorImpl().address())
+                    .collect(Collectors.toSet());
+            return trainable.stream()
+                    .anyMatch(parameter -> updated.contains(
+                            parameter.master().unsafeGetTensorImpl().address()));
         }
     }
 
@@ -590,10 +591,9 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         closed = true;
         module.layers().forEach(NnModule::removeActions);
         if (group.failure() == null) {
-            units.forEach(FsdpUnit::discardReduced);
+            schedule.discardReductions();
             units.forEach(FsdpUnit::free);
         }
-        trainable.forEach(parameter -> ShardedParameters.removeShard(parameter.master()));
         units.forEach(FsdpUnit::close);
         replicatedGradients.forEach(GradientBucket::close);
         used.close();
