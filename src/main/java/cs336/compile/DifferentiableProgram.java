@@ -139,14 +139,29 @@ final class DifferentiableProgram extends AutogradFunction implements AutoClosea
         }
     }
 
+    /** The identity. Its output is not a leaf, so that views of it can be changed in place by {@code t_} and others. */
+    private static final class Identity extends AutogradFunction {
+        @Override
+        protected Tensor[] forward(Context ctx, Tensor... inputs) {
+            return new Tensor[] {inputs[0].detach()};
+        }
+
+        @Override
+        protected Tensor[] backward(Context ctx, Tensor... gradOutputs) {
+            return gradOutputs;
+        }
+    }
+
     /** Returns the outputs of the function and the gradients of its inputs and parameters. */
     private static Tensor[] bothPasses(TensorFunction function, int own, Tensor[] inputs, Tensor... given) {
         try (var scope = MemoryScope.open()) {
             Tensor[] leaves = inputs.clone(); // parameters are leaves already
+            Tensor[] arguments = new Tensor[own];
             for (int i = 0; i < own; i++) {
                 leaves[i] = given[i].detach().set_requires_grad(inputs[i].requires_grad());
+                arguments[i] = inputs[i].is_leaf() ? leaves[i] : new Identity().apply(leaves[i])[0];
             }
-            Tensor[] results = function.apply(Arrays.copyOf(leaves, own));
+            Tensor[] results = function.apply(arguments);
             Tensor[] differentiable = Arrays.stream(results)
                     .filter(result -> result != null && result.requires_grad())
                     .toArray(Tensor[]::new);

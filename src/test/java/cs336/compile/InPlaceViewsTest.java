@@ -5,10 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cs336.compile.trace.TensorFunction;
+import cs336.torch.Backward;
 import cs336.torch.ScopedTest;
 import cs336.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -73,6 +75,26 @@ class InPlaceViewsTest extends ScopedTest {
                 new Tensor[] {in[0].detach().clone().resize_(2, 4).mul(in[1].narrow(0, 0, 2))});
         checkLikePlain(requiresGrad, in ->
                 new Tensor[] {in[0].detach().resize_(2, 4).mul(in[1].narrow(0, 0, 2))});
+    }
+
+    @Test
+    void aViewOfAnInputThatIsNoLeafCanHaveAnotherShape() {
+        TensorFunction function =
+                in -> new Tensor[] {in[0].narrow(0, 0, 2).t_().mul(in[0].t().narrow(1, 1, 2))};
+        try (var compiled = Compiled.of(function)) {
+            for (int call = 0; call < 3; call++) {
+                Tensor leaf = input(true);
+                Tensor expected = function.apply(leaf.neg())[0];
+                Tensor actual = compiled.apply(leaf.neg())[0];
+                assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(actual));
+                assertArrayEquals(gradient(expected, leaf), gradient(actual, leaf), 1e-5);
+            }
+            assertEquals(1, compiled.recordings());
+        }
+    }
+
+    private static double[] gradient(Tensor output, Tensor leaf) {
+        return Tensors.toDoubles(Backward.of(output.sum()).gradients(leaf)[0]);
     }
 
     @ParameterizedTest
