@@ -100,6 +100,34 @@ class OutArgumentsTest extends ScopedTest {
                 torch.randn(SHAPE));
     }
 
+    @Test
+    void aResultThatIsReadMustNotBeResized() {
+        Tensor x = torch.randn(SHAPE);
+        assertRefused(
+                "sum.IntList_out resizes a tensor that it also reads; pass another tensor for the result, called at",
+                in -> {
+                    Tensor copy = in[0].clone();
+                    return new Tensor[] {torch.sum_out(copy, copy, 0)};
+                },
+                x);
+        assertRefused(
+                "mm.out resizes a tensor that it also reads; pass another tensor for the result, called at",
+                in -> {
+                    Tensor copy = in[0].clone();
+                    return new Tensor[] {torch.mm_out(copy, copy, in[1])};
+                },
+                x,
+                torch.randn(4, 6));
+        checkLikePlain(in -> {
+            Tensor copy = in[0].clone();
+            return new Tensor[] {torch.mm_out(copy, copy, in[1]), copy};
+        });
+        checkLikePlain(in -> {
+            Tensor copy = in[0].clone();
+            return new Tensor[] {torch.sum_out(copy.narrow(0, 1, 1), copy, 0), copy};
+        });
+    }
+
     /** The operator is a composite one, which resizes its result without the dispatcher. */
     @Test
     void aResizedResultOfACompositeOperatorIsRefused() {

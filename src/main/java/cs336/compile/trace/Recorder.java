@@ -22,6 +22,7 @@ import cs336.torch.OperatorInterceptor.OperatorListener;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -233,10 +234,7 @@ public final class Recorder implements OperatorListener {
         call.proceed();
         List<Tensor> results = AtenOperator.tensors(stack);
         Set<Long> enlarged = new HashSet<>();
-        targets.forEach((i, target) -> {
-            Argument argument = arguments.get(i);
-            arguments.set(i, resized(operator, argument, target, enlarged));
-        });
+        targets.forEach((i, target) -> arguments.set(i, resized(operator, arguments, i, target, enlarged)));
         record(operator, arguments, written, results, enlarged, keys);
     }
 
@@ -244,10 +242,14 @@ public final class Recorder implements OperatorListener {
      * Returns an argument as an operator that writes to it leaves it. The replayed operator then has no reason to
      * change the tensor's shape. An argument whose storage had to grow stays as it was.
      *
+     * @param arguments the arguments before the call
+     * @param index the index of the argument
      * @param target the argument after the call
      * @param enlarged receives the addresses of storages that have grown
      */
-    private Argument resized(DispatchedOperator operator, Argument before, IValue target, Set<Long> enlarged) {
+    private Argument resized(
+            DispatchedOperator operator, List<Argument> arguments, int index, IValue target, Set<Long> enlarged) {
+        Argument before = arguments.get(index);
         List<Tensor> tensors = AtenOperator.tensors(new IValueVector(target));
         boolean isEnlarged = false;
         for (int i = 0; i < tensors.size(); i++) {
@@ -260,10 +262,11 @@ public final class Recorder implements OperatorListener {
                 enlarged.add(address);
             }
         }
-        if (isEnlarged) {
-            return before;
+        Argument after = isEnlarged ? before : argument(operator, target);
+        if ((isEnlarged || !after.equals(before)) && Collections.frequency(arguments, before) > 1) {
+            throw new UnrecordableException(
+                    operator + " resizes a tensor that it also reads; pass another tensor for the result", source());
         }
-        Argument after = argument(operator, target);
         for (int i = 0; i < after.tensors().size(); i++) {
             if (after.tensors().get(i).layout().conjugated()
                     != before.tensors().get(i).layout().conjugated()) {
