@@ -89,6 +89,16 @@ public final class OperatorInterceptor {
         public void proceed() {
             handle.redispatchBoxed(keys, stack);
         }
+
+        /** Runs the operator like {@link #proceed}; the listener receives the operators that its kernel calls. */
+        public void decompose() {
+            torch.tls_set_dispatch_key_included(KEY, true);
+            try {
+                proceed();
+            } finally {
+                torch.tls_set_dispatch_key_included(KEY, false);
+            }
+        }
     }
 
     /** The signature of {@code c10::BoxedKernel::InternalBoxedKernelFunction}. */

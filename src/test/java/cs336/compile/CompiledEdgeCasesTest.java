@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cs336.compile.trace.TensorFunction;
 import cs336.torch.AtenOperator;
 import cs336.torch.AtenOperator.TensorList;
+import cs336.torch.Autocast;
 import cs336.torch.Backward;
 import cs336.torch.DType;
 import cs336.torch.Device;
@@ -28,6 +29,8 @@ import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Calls of compiled functions in which a recording could be stale, have a second effect or be impossible. */
 class CompiledEdgeCasesTest extends ScopedTest {
@@ -262,6 +265,38 @@ class CompiledEdgeCasesTest extends ScopedTest {
         TensorFunction bits = in -> new Tensor[] {in[0].view(DType.INT64.scalarType())};
         String message = Refusal.of(bits, tensor(1));
         assertTrue(message.contains("a view of fp64 as int64 cannot be recorded"), message);
+    }
+
+    /** The kernel of a bilinear layer calls matrix multiplications, which autocast casts. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aBilinearLayerComputesInTheDtypeOfAutocast(boolean isTrainable) {
+        Tensor weight = torch.randn(3, 6, 5).set_requires_grad(isTrainable);
+        TensorFunction function = in -> {
+            try (var autocast = Autocast.of(Device.cpu(), DType.BFLOAT16)) {
+                return new Tensor[] {torch.bilinear(in[0], in[1], weight)};
+            }
+        };
+        try (var compiled = Compiled.of(function, List.of(weight))) {
+            for (int call = 0; call < 3; call++) {
+                Tensor[] inputs = {torch.randn(4, 6), torch.randn(4, 5)};
+                Tensor expected = function.apply(inputs)[0];
+                Tensor actual = compiled.apply(inputs)[0];
+                assertArrayEquals(Tensors.toDoubles(expected), Tensors.toDoubles(actual));
+                if (isTrainable) {
+                    assertArrayEquals(gradient(expected, weight), gradient(actual, weight));
+                }
+            }
+        }
+    }
+
+    @Test
+    void aBilinearLayerWithGradientsIsCompiled() {
+        Tensor weight = torch.randn(3, 6, 5).set_requires_grad(true);
+        try (var compiled = Compiled.of(in -> new Tensor[] {torch.bilinear(in[0], in[1], weight)}, List.of(weight))) {
+            compiled.apply(torch.randn(4, 6), torch.randn(4, 5));
+            assertEquals(1, compiled.recordings());
+        }
     }
 
     @Test

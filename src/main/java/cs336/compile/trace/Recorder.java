@@ -12,6 +12,7 @@ import cs336.compile.program.Operator;
 import cs336.compile.program.Program;
 import cs336.compile.program.ProgramValue;
 import cs336.torch.AtenOperator;
+import cs336.torch.Autocast;
 import cs336.torch.DType;
 import cs336.torch.DeviceKind;
 import cs336.torch.JavaOperator;
@@ -64,6 +65,8 @@ public final class Recorder implements OperatorListener {
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
             Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
+    /** Operators whose kernels call operators that autocast casts. With autocast they are recorded as those. */
+    private static final Set<String> COMPOSITES = Set.of("aten::_trilinear");
     /** Operators whose overloads with {@code out} lack the tag {@code dynamic_output_shape}. */
     private static final Set<String> DYNAMIC_SHAPES = Set.of(
             "aten::_unique",
@@ -221,6 +224,10 @@ public final class Recorder implements OperatorListener {
                 OPERATORS.computeIfAbsent(call.operatorId(), id -> recordable(call.handle(), stack.size()));
         if (operator.isInPlaceView()) {
             call.proceed();
+            return;
+        } else if (COMPOSITES.contains(operator.name())
+                && Autocast.isEnabled(stack.get(0).toTensor())) {
+            call.decompose();
             return;
         }
         List<Argument> arguments = new ArrayList<>();
