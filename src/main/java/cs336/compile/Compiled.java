@@ -50,7 +50,9 @@ import org.bytedeco.pytorch.Tensor;
  * not depend on anything else that changes. A recording does not notice reads through pointers, such as those that
  * {@code createIndexer()} and {@code data_ptr()} return, nor that {@code tensor_split} reads a tensor of indices. A
  * replay does not repeat the checks of elements that some operators end with. For a singular matrix {@code linalg_inv}
- * throws an exception in plain execution; a replay returns the result of {@code linalg_inv_ex}.
+ * throws an exception in plain execution; a replay returns the result of {@code linalg_inv_ex}. {@code torch.equal} of
+ * a tensor with itself is false if an element is NaN. A call that records refuses this; a replay does not check for
+ * NaN.
  *
  * <p>{@link CompiledStep} compiles whole training steps. Kernels of the package {@code cs336.kernels.gemm} compute some
  * matrix multiplications instead of cuBLAS; for the accuracy of those in fp32, see {@link cs336.kernels.gemm.Fp32Gemm}.

@@ -64,7 +64,9 @@ public final class Recorder implements OperatorListener {
 
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
     private static final Set<String> READS_ON_HOST =
-            Set.of("aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select");
+            Set.of("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select");
+    /** An operator that reads elements on the host, unless its answer is a constant. */
+    private static final String EQUAL = "aten::equal";
     /** Operators whose kernels call operators that autocast casts. With autocast they are recorded as those. */
     private static final Set<String> COMPOSITES = Set.of("aten::_trilinear");
     /** Operators whose overloads with {@code out} lack the tag {@code dynamic_output_shape}. */
@@ -239,10 +241,23 @@ public final class Recorder implements OperatorListener {
         written.stream().forEach(i -> targets.put(i, new IValue(stack.get(i))));
         DispatchKeySet keys = MemoryScope.keep(call.keys());
         call.proceed();
+        if (operator.name().equals(EQUAL) && !isConstant(stack.get(0).toBool(), arguments)) {
+            throw new UnrecordableException(
+                    "equal reads elements of a tensor on the host, unless its tensors have different shapes or are the"
+                            + " same tensor without NaN; MultiheadAttention compares query, key and value",
+                    source());
+        }
         List<Tensor> results = AtenOperator.tensors(stack);
         Set<Long> enlarged = new HashSet<>();
         targets.forEach((i, target) -> arguments.set(i, resized(operator, arguments, i, target, enlarged)));
         record(operator, arguments, written, results, enlarged, keys);
+    }
+
+    /** Returns whether the answer of {@code equal} depends on the recorded shapes, or on NaN only. */
+    private static boolean isConstant(boolean answer, List<Argument> arguments) {
+        return arguments.get(0) instanceof View view
+                && arguments.get(1) instanceof View other
+                && (answer ? view.equals(other) : !Arrays.equals(view.shape(), other.shape()));
     }
 
     /**
