@@ -300,8 +300,29 @@ class CompiledEdgeCasesTest extends ScopedTest {
     }
 
     @Test
+    void refusalsOfLayersNameTheOperatorAndAnAlternative() {
+        Tensor weights = torch.rand(6);
+        TensorFunction loss =
+                in -> new Tensor[] {torch.cross_entropy_loss(in[0], in[1], new TensorOptional(weights), 1, -100, 0.1)};
+        String message = Refusal.of(loss, torch.randn(4, 6), torch.arange(new Scalar(4)));
+        assertTrue(
+                message.contains("masked_select reads elements of a tensor on the host, as cross-entropy with class"
+                        + " weights, label smoothing and a mean does; use its sum, called at"),
+                message);
+        TensorFunction ctc =
+                in -> new Tensor[] {torch.ctc_loss(in[0], in[1], new long[] {10, 10}, new long[] {3, 3}, 0, 1, false)};
+        message = Refusal.of(
+                ctc, torch.randn(10, 2, 5).log_softmax(2), torch.ones(2, 3).to(torch.ScalarType.Long));
+        assertTrue(
+                message.contains(
+                        "the result of _ctc_loss depends on elements of a tensor; call it outside of the function"),
+                message);
+    }
+
+    @Test
     void elementsThatAreWrittenWithoutTheDispatcherAreRefused() {
-        String reason = " depends on elements that are written without PyTorch's dispatcher";
+        String reason = " depends on elements that are written without PyTorch's dispatcher, as torch.tensor does, and"
+                + " max_pool1d on the CPU; torch.full and max_pool2d do not";
         Tensor captured = tensor(1);
         Tensor x = torch.randn(2, 3, 8);
         for (TensorFunction function : List.<TensorFunction>of(

@@ -63,8 +63,12 @@ public final class Recorder implements OperatorListener {
     public record RecordedRun(Program program, Tensor[] outputs) {}
 
     private static final Map<Long, DispatchedOperator> OPERATORS = new ConcurrentHashMap<>();
-    private static final Set<String> READS_ON_HOST =
-            Set.of("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select");
+    /** Operators that read elements on the host, and functions that call them. */
+    private static final Map<String, String> READS_ON_HOST = Map.of(
+            "aten::_local_scalar_dense", ", as item() does, and BatchNorm without a momentum in training mode",
+            "aten::nonzero", "",
+            "aten::masked_select",
+                    ", as cross-entropy with class weights, label smoothing and a mean does; use its sum");
     /** An operator that reads elements on the host, unless its answer is a constant. */
     private static final String EQUAL = "aten::equal";
     /** Operators whose kernels call operators that autocast casts. With autocast they are recorded as those. */
@@ -509,12 +513,15 @@ public final class Recorder implements OperatorListener {
         boolean isInPlaceView = handle.hasTag(Tag.inplace_view) && !name.startsWith(RESIZE);
         boolean isRandom = handle.hasTag(Tag.nondeterministic_seeded);
         var operator = new DispatchedOperator(name, own, writes, isRandom, isInPlaceView);
-        if (READS_ON_HOST.contains(schema.name().getString())) {
-            throw new UnrecordableException(operator + " reads elements of a tensor on the host", source());
+        String readers = READS_ON_HOST.get(schema.name().getString());
+        if (readers != null) {
+            throw new UnrecordableException(operator + " reads elements of a tensor on the host" + readers, source());
         } else if (handle.hasTag(Tag.dynamic_output_shape)
                 || DYNAMIC_SHAPES.contains(schema.name().getString())) {
             throw new UnrecordableException(
-                    "the shape of the result of " + operator + " depends on elements of a tensor", source());
+                    "the shape of the result of " + operator
+                            + " depends on elements of a tensor; call it outside of the function",
+                    source());
         }
         MemoryScope.keep(own);
         return operator;

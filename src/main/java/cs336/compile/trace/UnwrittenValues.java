@@ -17,7 +17,7 @@ import java.util.stream.IntStream;
 final class UnwrittenValues {
     /** The reason why a function is refused, after the name of the value. */
     static final String DEPENDS = " depends on elements that are written without PyTorch's dispatcher, as"
-            + " torch.tensor does, and max_pool1d on the CPU";
+            + " torch.tensor does, and max_pool1d on the CPU; torch.full and max_pool2d do not";
 
     /** Operators that do not write the elements of their result. */
     private static final Pattern EMPTY = Pattern.compile("(new_)?empty(_strided|_like)?(\\..*)?");
