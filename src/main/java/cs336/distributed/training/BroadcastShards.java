@@ -71,6 +71,9 @@ final class BroadcastShards implements Shards {
     public void startSynchronization() {
         parameters.forEach((name, parameter) -> {
             if (parameter.requires_grad()) {
+                if (owner(name) != group.rank()) {
+                    parameter.unsafeGetTensorImpl().bump_version(); // autograd does not notice the broadcast
+                }
                 pending.add(group.broadcastAsync(parameter, owner(name)));
             }
         });

@@ -16,7 +16,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Function;
+import java.util.function.BiFunction;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -85,9 +85,9 @@ public final class DistributedDataParallel implements AutoCloseable {
     private final Map<Long, Integer> indices = new HashMap<>(); // of the parameters, by address
     private final List<GradientCollective> collectives;
     private final GradientHooks hooks; // null unless collectives overlap with the backward pass
-    private final GradientHooks firstHook; // of the first parameter; null if they overlap
-    private final EarlyStepCheck earlyStep; // of the first parameter
     private final CommunicationThread thread; // likewise
+    private final GradientHooks checkHooks; // null if they overlap
+    private final EarlyStepCheck earlyStep;
     private final UsedParameters used;
 
     private final int[] collectiveOf; // by parameter
@@ -100,6 +100,8 @@ public final class DistributedDataParallel implements AutoCloseable {
     private int[] order; // in which collectives start
     private int started; // number of collectives started in this step
     private boolean orderIsFinal;
+    private long checkedPass; // number of the backward pass before which no optimizer has stepped
+    private boolean mustBeZeroed; // whether gradients may be the results of the last step
     private boolean startsHere; // whether gradientsReady() starts the collectives of this step on its thread
     private boolean synchronizing = true;
     private boolean closed;
@@ -109,34 +111,42 @@ public final class DistributedDataParallel implements AutoCloseable {
      * the same model. The caller closes the module.
      *
      * @throws IllegalArgumentException if the ranks' parameters or buffers differ in number, names, shapes, dtypes or
-     *     in which of them require a gradient; if one is not contiguous; or if none is trainable
+     *     in which of them require a gradient, or their strategies differ; if one is not contiguous; or if none is
+     *     trainable
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, Strategy strategy) {
-        this(module, group, parameters -> collectives(strategy, parameters), strategy.overlaps());
+        this(
+                module,
+                group,
+                strategy.toString(),
+                (names, parameters) -> collectives(strategy, names, parameters),
+                strategy.overlaps());
     }
 
     /**
      * Creates a container for ZeRO stage 1: gradients are reduce-scattered to the rank whose optimizer updates them, in
      * the buckets of the optimizer. Afterwards {@code grad()} of a parameter is meaningful to that optimizer only:
-     * outside of this rank's shard it holds gradients of this rank. So gradients must be zeroed before the next
-     * backward pass; to accumulate them, use {@link #noSync}. After parameters are added to the optimizer, a new
-     * container must be created.
+     * outside of this rank's shard it holds gradients of this rank. So {@code zeroGrad()} must follow each step, before
+     * the next backward pass; to accumulate gradients, use {@link #noSync}. After parameters are added to the
+     * optimizer, a new container must be created.
      *
      * @param optimizer an optimizer with {@link Sharding#allGather} and all trainable parameters
      * @throws IllegalArgumentException also if the optimizer has another sharding or lacks a parameter
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, ShardedOptimizer<?> optimizer) {
-        this(module, group, optimizer::gradientCollectives, true);
+        this(module, group, "ZeRO stage 1", (names, parameters) -> optimizer.gradientCollectives(parameters), true);
     }
 
     private DistributedDataParallel(
             NnModule module,
             ProcessGroup group,
-            Function<List<Tensor>, List<GradientCollective>> layout,
+            String strategy,
+            BiFunction<List<String>, List<Tensor>, List<GradientCollective>> layout,
             boolean overlaps) {
         this.module = module;
         this.group = group;
         known = new KnownParameters(module);
+        SameParameters.require(group, new ArrayList<>(List.of(strategy)), "strategy", "strategy");
         Map<String, Tensor> tensors = ModuleTensors.of(module);
         SameParameters.require(group, tensors);
         ModuleTensors.broadcast(group, tensors);
@@ -152,7 +162,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (parameters.isEmpty()) {
             throw new IllegalArgumentException("module must have a trainable parameter");
         }
-        collectives = layout.apply(parameters);
+        collectives = layout.apply(names, parameters);
         collectiveOf = new int[parameters.size()];
         for (int c = 0; c < collectives.size(); c++) {
             for (int member : collectives.get(c).members()) {
@@ -164,11 +174,11 @@ public final class DistributedDataParallel implements AutoCloseable {
         present = new boolean[parameters.size()];
         order = IntStream.range(0, collectives.size()).toArray();
         used = new UsedParameters(parameters.size(), group.device());
-        earlyStep = new EarlyStepCheck("parameter " + names.get(0), parameters.subList(0, 1));
+        earlyStep = new EarlyStepCheck("parameters", parameters);
         begin();
         thread = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;
-        firstHook = overlaps ? null : GradientHooks.of(parameters.subList(0, 1), this::requireNoStep, p -> {});
+        checkHooks = overlaps ? null : GradientHooks.of(parameters, this::requireNoStep, parameter -> {});
     }
 
     /** Runs the forward pass of the module, whose class defines the shapes of input and output. */
@@ -196,8 +206,9 @@ public final class DistributedDataParallel implements AutoCloseable {
      * current stream waits, so the optimizer's step can be queued at once. All ranks call it after the last backward
      * pass of a step, before the optimizer.
      *
-     * @throws IllegalStateException inside {@link #noSync}, if this, the module or one of its layers is closed, or if a
-     *     parameter was added or unfrozen after construction
+     * @throws IllegalStateException inside {@link #noSync}; if this, the module or one of its layers is closed; if a
+     *     parameter was added or unfrozen after construction; if a gradient is sparse; or with ZeRO stage 1, if
+     *     gradients of the last step were not zeroed
      */
     public void finishGradientSynchronization() {
         requireSynchronizing("finishGradientSynchronization()");
@@ -207,6 +218,7 @@ public final class DistributedDataParallel implements AutoCloseable {
                 var scope = MemoryScope.open()) {
             if (hooks != null) {
                 hooks.flush();
+                requireZeroed();
                 thread.drain();
             }
             while (started < order.length) {
@@ -217,8 +229,10 @@ public final class DistributedDataParallel implements AutoCloseable {
             if (hooks != null && !orderIsFinal) {
                 adoptOrder();
             }
+        } finally {
+            begin();
         }
-        begin();
+        mustBeZeroed = true;
     }
 
     /**
@@ -251,6 +265,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (hooks == null) {
             return;
         }
+        requireZeroed();
         for (Tensor tensor : ready) {
             Integer parameter = indices.get(tensor.unsafeGetTensorImpl().address());
             if (parameter != null) {
@@ -339,7 +354,7 @@ public final class DistributedDataParallel implements AutoCloseable {
             hooks.close();
             thread.close();
         } else {
-            firstHook.close();
+            checkHooks.close();
         }
         collectives.forEach(GradientCollective::close);
         used.close();
@@ -358,20 +373,21 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
-    private static List<GradientCollective> collectives(Strategy strategy, List<Tensor> parameters) {
+    private static List<GradientCollective> collectives(
+            Strategy strategy, List<String> names, List<Tensor> parameters) {
         int n = parameters.size();
         if (strategy instanceof Strategy.Naive) {
-            return single(IntStream.range(0, n), parameters);
+            return single(IntStream.range(0, n), names, parameters);
         }
         if (strategy instanceof Strategy.Overlapped) {
-            return single(IntStream.range(0, n).map(i -> n - 1 - i), parameters);
+            return single(IntStream.range(0, n).map(i -> n - 1 - i), names, parameters);
         }
         long most = strategy instanceof Strategy.Bucketed bucketed ? bucketed.bytes() : Long.MAX_VALUE;
-        return List.copyOf(GradientBucket.of(parameters, most));
+        return List.copyOf(GradientBucket.of(names, parameters, most));
     }
 
-    private static List<GradientCollective> single(IntStream indices, List<Tensor> parameters) {
-        return indices.mapToObj(i -> (GradientCollective) new SingleGradient(i, parameters.get(i)))
+    private static List<GradientCollective> single(IntStream indices, List<String> names, List<Tensor> parameters) {
+        return indices.mapToObj(i -> (GradientCollective) new SingleGradient(i, names.get(i), parameters.get(i)))
                 .toList();
     }
 
@@ -392,9 +408,11 @@ public final class DistributedDataParallel implements AutoCloseable {
      * accumulate gradients, but no optimizer may use them before they are averaged.
      */
     private void requireNoStep(int parameter) {
-        if (synchronizing) {
+        long pass = torch.get_current_graph_task_id();
+        if (synchronizing && pass != checkedPass) {
             earlyStep.requireNoStep();
             earlyStep.beginBackward();
+            checkedPass = pass;
         }
     }
 
@@ -403,9 +421,18 @@ public final class DistributedDataParallel implements AutoCloseable {
      * gradient, because the communication thread may be reading it.
      */
     private void requireFirstPass(int parameter) {
+        requireZeroed();
         if (synchronizing && ready[parameter]) {
             throw new IllegalStateException("a second backward pass reached parameter " + names.get(parameter)
                     + " before finishGradientSynchronization(); run all but the last one of a step in noSync()");
+        }
+    }
+
+    /** Checks that no gradient is a result of the last step that cannot be averaged again. */
+    private void requireZeroed() {
+        if (mustBeZeroed) {
+            collectives.forEach(collective -> collective.requireZeroed(names));
+            mustBeZeroed = false;
         }
     }
 

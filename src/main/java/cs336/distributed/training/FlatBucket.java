@@ -103,6 +103,7 @@ final class FlatBucket implements AutoCloseable {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             var indices = new ArrayList<Integer>();
+            var names = new ArrayList<String>();
             var members = new ArrayList<Tensor>();
             var views = new ArrayList<Tensor>();
             Tensor flat = torch.zeros_like(values);
@@ -111,6 +112,7 @@ final class FlatBucket implements AutoCloseable {
                 for (int i = 0; i < trainable.size(); i++) {
                     if (trainable.get(i).is_same(parameter)) {
                         indices.add(i);
+                        names.add(slot.name());
                         members.add(parameter);
                         views.add(view(flat, slot.offset(), slot.elements(), Tensors.shape(parameter)));
                     }
@@ -120,7 +122,7 @@ final class FlatBucket implements AutoCloseable {
                 return null;
             }
             int[] at = indices.stream().mapToInt(Integer::intValue).toArray();
-            var bucket = new GradientBucket(at, members, views, MemoryScope.keep(flat));
+            var bucket = new GradientBucket(at, names, members, views, MemoryScope.keep(flat));
             return new ReduceScatterBucket(bucket, shardOf(flat));
         }
     }
@@ -132,6 +134,7 @@ final class FlatBucket implements AutoCloseable {
             for (LocalShard shard : shards) {
                 Tensor gradient = shard.parameter.grad();
                 if (gradient.defined() && shard.parameter.requires_grad()) {
+                    GradientCollective.requireDense(shard.position.name(), gradient);
                     Tensor part = gradient.reshape(-1)
                             .narrow(0, shard.position.offsetInParameter(), shard.position.elements());
                     shard.values.mutable_grad().put(part);
@@ -145,8 +148,11 @@ final class FlatBucket implements AutoCloseable {
         shards.forEach(shard -> shard.values.mutable_grad().reset());
     }
 
-    /** Starts an in-place all-gather of all shards. */
+    /** Starts an in-place all-gather of all shards, and tells autograd that it changes the parameters. */
     void startAllGather() {
+        parameters.values().stream()
+                .filter(Tensor::requires_grad)
+                .forEach(parameter -> parameter.unsafeGetTensorImpl().bump_version());
         pending = group.allGatherAsync(values, localValues);
     }
 

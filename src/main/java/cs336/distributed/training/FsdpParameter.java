@@ -218,6 +218,7 @@ final class FsdpParameter implements AutoCloseable {
         if (!found.defined()) {
             return false;
         }
+        GradientCollective.requireDense(name, found);
         if (!Arrays.equals(Tensors.shape(found), shape)) {
             throw new IllegalStateException("the gradient of parameter " + name + " has shape "
                     + Arrays.toString(Tensors.shape(found)) + ", not " + Arrays.toString(shape)

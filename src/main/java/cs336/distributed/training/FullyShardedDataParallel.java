@@ -169,8 +169,10 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         trainable =
                 parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
-        replicatedGradients =
-                GradientBucket.of(replicated.stream().map(FsdpParameter::master).toList(), Long.MAX_VALUE);
+        replicatedGradients = GradientBucket.of(
+                replicated.stream().map(FsdpParameter::name).toList(),
+                replicated.stream().map(FsdpParameter::master).toList(),
+                Long.MAX_VALUE);
         used = new UsedParameters(trainable.size(), group.device());
         earlyStep = new EarlyStepCheck(
                 "parameters", trainable.stream().map(FsdpParameter::master).toList());

@@ -20,6 +20,7 @@ final class GradientBucket implements GradientCollective {
     static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
 
     private final int[] members;
+    private final List<String> names;
     private final List<Tensor> parameters;
     private final List<Tensor> views = new ArrayList<>(); // into the buffer, shaped like the parameters
     private final Tensor buffer;
@@ -28,10 +29,12 @@ final class GradientBucket implements GradientCollective {
     /**
      * Creates a bucket with a new buffer.
      *
+     * @param allNames the names of the parameters of the layout
      * @param all the parameters of the layout, all on one device
      */
-    GradientBucket(BucketLayout.Bucket bucket, List<Tensor> all) {
+    GradientBucket(BucketLayout.Bucket bucket, List<String> allNames, List<Tensor> all) {
         members = bucket.parameters().stream().mapToInt(Integer::intValue).toArray();
+        names = bucket.parameters().stream().map(allNames::get).toList();
         parameters = bucket.parameters().stream().map(all::get).toList();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -54,8 +57,9 @@ final class GradientBucket implements GradientCollective {
      * @param members indices of the parameters
      * @param views views of the buffer, shaped like the parameters; closed with the bucket, like the buffer
      */
-    GradientBucket(int[] members, List<Tensor> parameters, List<Tensor> views, Tensor buffer) {
+    GradientBucket(int[] members, List<String> names, List<Tensor> parameters, List<Tensor> views, Tensor buffer) {
         this.members = members;
+        this.names = List.copyOf(names);
         this.parameters = List.copyOf(parameters);
         this.views.addAll(views);
         this.buffer = buffer;
@@ -63,12 +67,12 @@ final class GradientBucket implements GradientCollective {
     }
 
     /** Returns new buckets of at most this size for the gradients of all these parameters; see {@link BucketLayout}. */
-    static List<GradientBucket> of(List<Tensor> parameters, long mostBytes) {
+    static List<GradientBucket> of(List<String> names, List<Tensor> parameters, long mostBytes) {
         List<BucketLayout.ParameterSize> sizes = parameters.stream()
                 .map(parameter -> new BucketLayout.ParameterSize(parameter.numel(), DType.of(parameter)))
                 .toList();
         return BucketLayout.of(sizes, mostBytes).buckets().stream()
-                .map(bucket -> new GradientBucket(bucket, parameters))
+                .map(bucket -> new GradientBucket(bucket, names, parameters))
                 .toList();
     }
 
@@ -89,6 +93,7 @@ final class GradientBucket implements GradientCollective {
                 if (!gradient.defined()) {
                     views.get(i).zero_();
                 } else if (!gradient.is_same(views.get(i))) {
+                    GradientCollective.requireDense(names.get(i), gradient);
                     outside.add(gradient);
                     targets.add(views.get(i));
                 }
@@ -98,6 +103,18 @@ final class GradientBucket implements GradientCollective {
                 parameters.get(i).mutable_grad().put(views.get(i));
             }
             return buffer;
+        }
+    }
+
+    /** Returns whether the gradient of one of the parameters is a view of the buffer, and which; -1 if none is. */
+    int firstInBuffer() {
+        try (var scope = MemoryScope.open()) {
+            for (int i = 0; i < members.length; i++) {
+                if (parameters.get(i).grad().is_same(views.get(i))) {
+                    return members[i];
+                }
+            }
+            return -1;
         }
     }
 

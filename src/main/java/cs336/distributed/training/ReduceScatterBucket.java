@@ -3,6 +3,7 @@ package cs336.distributed.training;
 import cs336.distributed.collectives.PendingCollective;
 import cs336.distributed.collectives.ProcessGroup;
 import cs336.distributed.collectives.Reduction;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
 /** A bucket of gradients that is reduce-scattered: each rank gets the average of its shard only. */
@@ -34,6 +35,17 @@ final class ReduceScatterBucket implements GradientCollective {
     @Override
     public PendingCollective start(ProcessGroup group, Tensor gradients) {
         return group.reduceScatterAsync(shard, gradients, Reduction.AVERAGE);
+    }
+
+    /** Outside of this rank's shard, the result of a reduction has gradients of this rank only. */
+    @Override
+    public void requireZeroed(List<String> names) {
+        int first = bucket.firstInBuffer();
+        if (first >= 0) {
+            throw new IllegalStateException("the gradient of parameter " + names.get(first)
+                    + " is averaged already, and this rank has only its shard of the average; call zeroGrad() before"
+                    + " the next backward pass and the next finishGradientSynchronization()");
+        }
     }
 
     @Override

@@ -92,9 +92,9 @@ public final class ShardedOptimizer<O> implements Optimizer {
      * @param groups at least one
      * @param factory creates an optimizer from this rank's shard of a group, which may be empty, and the group's
      *     settings; for example {@code AdamW::new}
-     * @throws IllegalArgumentException on every rank, if parameters differ between ranks or the optimizer of one rank
-     *     cannot be created; on this rank, if {@code groups} is empty, or if a parameter is in two groups or is not a
-     *     contiguous floating-point tensor on the group's device
+     * @throws IllegalArgumentException on every rank, if parameters or shardings differ between ranks or the optimizer
+     *     of one rank cannot be created; on this rank, if {@code groups} is empty, or if a parameter is in two groups
+     *     or is not a contiguous floating-point tensor on the group's device
      */
     public ShardedOptimizer(
             List<ParameterGroup<O>> groups,
@@ -107,6 +107,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
         this.factory = factory;
         this.group = group;
         this.sharding = sharding;
+        requireSameSharding();
         assignment = new ShardAssignment(group.size());
         state = new ShardedState(group, parameters, shardedGroups);
         try {
@@ -115,6 +116,13 @@ public final class ShardedOptimizer<O> implements Optimizer {
             close();
             throw e;
         }
+    }
+
+    private void requireSameSharding() {
+        String description = sharding instanceof Sharding.AllGather flat
+                ? sharding + " of buckets of " + flat.bucketMb() + " MB"
+                : String.valueOf(sharding);
+        SameParameters.require(group, new ArrayList<>(List.of(description)), "sharding", "sharding");
     }
 
     /**

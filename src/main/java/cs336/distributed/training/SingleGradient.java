@@ -6,10 +6,12 @@ import org.bytedeco.pytorch.global.torch;
 /** The gradient of one parameter, all-reduced in place without a copy. */
 final class SingleGradient implements GradientCollective {
     private final int index;
+    private final String name;
     private final Tensor parameter;
 
-    SingleGradient(int index, Tensor parameter) {
+    SingleGradient(int index, String name, Tensor parameter) {
         this.index = index;
+        this.name = name;
         this.parameter = parameter;
     }
 
@@ -23,6 +25,7 @@ final class SingleGradient implements GradientCollective {
         Tensor gradient = parameter.grad();
         present[index] = gradient.defined();
         if (present[index]) {
+            GradientCollective.requireDense(name, gradient);
             return gradient;
         }
         Tensor zeros = torch.zeros_like(parameter);

@@ -80,6 +80,9 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
         each("steps leak no native objects", this::leaks);
         each("training continues after a failed backward pass", this::failedBackward);
         each("invalid calls are rejected", this::invalidCalls);
+        each("a step before the average is noticed, whichever parameters have gradients", this::earlyStep);
+        each("a sparse gradient is rejected by name", this::sparse);
+        each("ranks with different strategies are rejected", this::differentStrategies);
         each("models that differ in number, shapes or dtypes of parameters are rejected", this::differentModels);
         return wrong;
     }
@@ -485,20 +488,6 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
             model.frozen.set_requires_grad(false);
             requireClosedIsRejected(model, strategy);
             if (!strategy.overlaps()) {
-                model.backward(1, model.a, model.b);
-                try (var noGrad = NoGrad.open()) {
-                    model.a.add_(new Scalar(1.0)); // a step of an optimizer
-                }
-                model.zeroGrad();
-                requireRejected(
-                        () -> model.backward(1, model.a, model.b),
-                        "parameter a changed after a backward pass before finishGradientSynchronization(); call it"
-                                + " before the optimizer's step");
-                ddp.finishGradientSynchronization();
-                model.zeroGrad();
-                model.backward(1, model.a, model.b);
-                ddp.finishGradientSynchronization();
-                Branches.requireGradient(model.a, 1, "a");
                 return;
             }
             for (int step = 0; step < 20; step++) { // while the communication thread is busy
@@ -521,6 +510,73 @@ public final class DdpChecks implements RankProgram<Long, LinkedHashMap<String, 
                     () -> ddp.gradientsReady(List.of(parameters.get(0), parameters.get(0))),
                     "before finishGradientSynchronization()");
             ddp.finishGradientSynchronization();
+        }
+    }
+
+    private void earlyStep(Strategy strategy) {
+        if (strategy.overlaps()) {
+            return;
+        }
+        try (var model = branches(seed);
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            for (Tensor used : List.of(model.a, model.b)) {
+                for (Tensor usedNext : List.of(model.a, model.b, model.c)) {
+                    model.backward(1, used);
+                    model.backward(1, usedNext); // without a step: gradients accumulate
+                    try (var noGrad = NoGrad.open()) {
+                        used.add_(new Scalar(1.0)); // a step of an optimizer
+                    }
+                    model.zeroGrad();
+                    requireRejected(
+                            () -> model.backward(1, usedNext),
+                            "parameters changed after a backward pass before finishGradientSynchronization(); call it"
+                                    + " before the optimizer's step");
+                    ddp.finishGradientSynchronization();
+                    model.zeroGrad();
+                    model.backward(1, used);
+                    ddp.finishGradientSynchronization();
+                    Branches.requireGradient(used, 1, "the used parameter");
+                    model.zeroGrad();
+                }
+            }
+        }
+    }
+
+    /** Token embeddings with sparse gradients. */
+    private static final class SparseEmbedding extends NnModule {
+        private final Tensor weight;
+
+        SparseEmbedding(Device device) {
+            weight = parameter("weight", Branches.random(device, 4, 2));
+        }
+
+        @Override
+        protected Tensor compute(Tensor ids) {
+            return torch.embedding(weight, ids, -1, false, true);
+        }
+    }
+
+    private void sparse(Strategy strategy) {
+        try (var model = new Parent(new SparseEmbedding(device));
+                var ddp = new DistributedDataParallel(model, group, strategy)) {
+            Tensor ids = torch.zeros(new long[] {3}, device.options(DType.INT64));
+            Backward.of(ddp.forward(ids).sum()).run();
+            requireRejected(
+                    ddp::finishGradientSynchronization,
+                    "the gradient of parameter inner.weight is sparse; only dense gradients can be averaged");
+        }
+    }
+
+    private void differentStrategies(Strategy strategy) {
+        int last = group.size() - 1;
+        if (last == 0 || strategy instanceof Strategy.Naive) {
+            return;
+        }
+        try (var model = new ScalarParameters(2, FP64)) {
+            Strategy mine = group.rank() == last ? Strategy.naive() : strategy;
+            requireRejected(
+                    () -> new DistributedDataParallel(model, group, mine).close(),
+                    "strategy 0 is " + strategy + " on rank 0, but naive on rank " + last);
         }
     }
 

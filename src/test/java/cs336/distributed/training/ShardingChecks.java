@@ -107,6 +107,10 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
         CHECKS.put("ZeRO stage 1 equals training on one process", ShardingChecks::zero);
         CHECKS.put("ranks agree on a gradient overflow", ShardingChecks::overflow);
         CHECKS.put("ZeRO requires flat shards and all parameters", ShardingChecks::invalidForZero);
+        CHECKS.put("ZeRO averages the gradients of a step once", ShardingChecks::averagedTwice);
+        CHECKS.put("different shardings are rejected on all ranks", ShardingChecks::differentShardings);
+        CHECKS.put("autograd notices updates of all ranks", ShardingChecks::updateBeforeBackward);
+        CHECKS.put("a sparse gradient is rejected by name", ShardingChecks::sparseGradient);
     }
 
     static List<String> names() {
@@ -382,6 +386,84 @@ public final class ShardingChecks implements RankProgram<ShardingChecks.Sharding
             assertTrue(
                     missing.getMessage().contains("every trainable parameter must be in the optimizer"),
                     missing.getMessage());
+        }
+    }
+
+    private static void averagedTwice(ProcessGroup group, ShardingTask task) {
+        String expected = "the gradient of parameter fc";
+        try (var model = toy(task, false);
+                var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, SMALL_BUCKETS);
+                var ddp = new DistributedDataParallel(model, group, shards)) {
+            for (int step = 0; step < 3; step++) {
+                backwardOnLocalBatch(group, task.seed + step, ddp, DType.FLOAT32);
+                double[] norm = Tensors.toDoubles(shards.gradientNorm());
+                List<Runnable> calls = List.of(
+                        ddp::finishGradientSynchronization,
+                        () -> backwardOnLocalBatch(group, task.seed, ddp, DType.FLOAT32),
+                        () -> {
+                            try (var accumulation = ddp.noSync()) {
+                                backward(task.seed, model);
+                            }
+                        });
+                for (Runnable call : calls) {
+                    var error = assertThrows(RuntimeException.class, call::run); // a backward pass wraps it
+                    assertTrue(
+                            error.getMessage().contains(expected)
+                                    && error.getMessage().contains("is averaged already"),
+                            error.getMessage());
+                }
+                assertArrayEquals(norm, Tensors.toDoubles(shards.gradientNorm()));
+                shards.zeroGrad();
+                ddp.finishGradientSynchronization(); // no rank has data
+                ddp.finishGradientSynchronization();
+            }
+        }
+    }
+
+    private static void differentShardings(ProcessGroup group, ShardingTask task) {
+        int last = group.size() - 1;
+        for (Sharding other : List.of(Sharding.broadcast(), Sharding.allGather(7))) {
+            try (var model = toy(task, false)) {
+                Sharding mine = group.rank() == last ? other : Sharding.allGather(0.5);
+                var error = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, mine));
+                assertEquals(
+                        "sharding 0 is all-gather of buckets of 0.5 MB on rank 0, but "
+                                + (other instanceof Sharding.Broadcast
+                                        ? "broadcast"
+                                        : "all-gather of buckets of 7.0 MB")
+                                + " on rank " + last + "; all ranks must have the same sharding",
+                        error.getMessage());
+            }
+        }
+    }
+
+    /** A backward pass through a graph from before the update would compute with the new values. */
+    private static void updateBeforeBackward(ProcessGroup group, ShardingTask task) {
+        for (Sharding sharding : SHARDINGS) {
+            try (var model = toy(task, false);
+                    var shards = new ShardedOptimizer<>(model.namedParameters(), AdamW::new, COURSE, group, sharding)) {
+                Tensor ones = torch.ones(new long[] {2, ToyModel.IN}, device.options(DType.FLOAT32));
+                Tensor loss = model.forward(ones).sum();
+                backward(task.seed, model);
+                shards.step();
+                var error = assertThrows(RuntimeException.class, loss::backward);
+                assertTrue(error.getMessage().contains("modified by an inplace operation"), error.getMessage());
+            }
+        }
+    }
+
+    private static void sparseGradient(ProcessGroup group, ShardingTask task) {
+        Tensor weight = torch.ones(new long[] {4, 2}, device.options(DType.FLOAT32));
+        weight.set_requires_grad(true);
+        try (var shards = new ShardedOptimizer<>(Map.of("w", weight), AdamW::new, COURSE, group, SMALL_BUCKETS)) {
+            Tensor ids = torch.zeros(new long[] {3}, device.options(DType.INT64));
+            torch.embedding(weight, ids, -1, false, true).sum().backward();
+            if (shards.shardBytes()[group.rank()] > 0) {
+                var error = assertThrows(IllegalStateException.class, shards::update);
+                assertTrue(error.getMessage().startsWith("the gradient of parameter w is sparse;"), error.getMessage());
+            }
         }
     }
 
