@@ -19,6 +19,7 @@ import cs336.distributed.collectives.World;
 import cs336.distributed.launch.Launcher;
 import cs336.distributed.launch.RankFailure;
 import cs336.distributed.launch.RankProgram;
+import cs336.distributed.launch.RankThreads;
 import cs336.distributed.launch.WaitingLaunches;
 import cs336.torch.Backward;
 import cs336.torch.DType;
@@ -28,6 +29,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -137,6 +139,44 @@ class FullyShardedDataParallelTest extends RanksTest {
                     fsdp.finishGradientSynchronization();
                 }
             }
+        }
+    }
+
+    /** Token embeddings with sparse gradients, of four tokens with one feature. */
+    private static final class SparseEmbedding extends NnModule {
+        private final Tensor weight = parameter("weight", torch.ones(4, 1));
+
+        @Override
+        protected Tensor compute(Tensor ids) {
+            return torch.embedding(weight, ids, -1, false, true);
+        }
+    }
+
+    /** A module with a name for {@link FsdpSettings#withShardedModules}. */
+    private static final class Parent extends NnModule {
+        private final NnModule inner = child("inner", new SparseEmbedding());
+
+        @Override
+        protected Tensor compute(Tensor ids) {
+            return inner.forward(ids);
+        }
+    }
+
+    @Test
+    void aSparseGradientIsRejectedByName() throws InterruptedException {
+        FsdpSettings replicated = FsdpSettings.standard();
+        for (FsdpSettings settings : List.of(replicated, replicated.withShardedModules("inner"))) {
+            RankThreads.run(2, group -> {
+                try (var scope = MemoryScope.open();
+                        var model = new Parent();
+                        var fsdp = new FullyShardedDataParallel(model, group, settings)) {
+                    Tensor ids = torch.zeros(new long[] {3}, Device.cpu().options(DType.INT64));
+                    Backward.of(fsdp.forward(ids).sum()).run();
+                    RankChecks.requireRejected(
+                            fsdp::finishGradientSynchronization, "the gradient of parameter inner.weight is sparse;");
+                }
+                return 0;
+            });
         }
     }
 
