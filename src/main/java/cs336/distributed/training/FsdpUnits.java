@@ -17,6 +17,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.BiConsumer;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
@@ -31,16 +32,18 @@ import org.bytedeco.pytorch.Tensor;
 record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> parameters, List<FsdpUnit> units) {
     /** Shards an existing module; see the constructor of {@link FullyShardedDataParallel}. */
     static FsdpUnits of(NnModule module, ProcessGroup group, FsdpSettings settings) {
+        requireSameSettings(group, settings);
         DeviceMesh mesh = group.mesh(settings.replicas());
         SameParameters.require(group, ModuleTensors.of(module));
         ModuleTensors.broadcast(group, module.namedBuffers());
         FsdpUnits sharded = new Division(module, mesh, settings).divide(Map.of());
-        sharded.requireSame(group, settings);
+        sharded.requireSameUnits(group);
         return sharded;
     }
 
     /** Constructs a module and shards it; see {@link FullyShardedDataParallel#construct}. */
     static FsdpUnits construct(Supplier<? extends NnModule> constructor, ProcessGroup group, FsdpSettings settings) {
+        requireSameSettings(group, settings);
         DeviceMesh mesh = group.mesh(settings.replicas());
         Map<Tensor, FsdpParameter> created = new IdentityHashMap<>();
         BiConsumer<NnModule, Tensor> shard = (layer, weight) -> {
@@ -55,23 +58,34 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
                 SameParameters.describe(name, parameter.masterDtype(), parameter.shape(), parameter.isTrainable())));
         module.namedBuffers().forEach((name, buffer) -> descriptions.add(SameParameters.describe(name, buffer)));
         SameParameters.require(group, descriptions);
-        sharded.requireSame(group, settings);
+        sharded.requireSameUnits(group);
         ModuleTensors.broadcast(group, module.namedBuffers());
         return sharded;
     }
 
-    /** Checks that all ranks have the same units and settings, because they determine the order of collectives. */
-    private void requireSame(ProcessGroup group, FsdpSettings settings) {
+    /** Checks that all ranks have the same settings, before they determine collectives. */
+    private static void requireSameSettings(ProcessGroup group, FsdpSettings settings) {
+        SameParameters.require(
+                group,
+                new ArrayList<>(List.of(
+                        "computeDtype " + settings.computeDtype(),
+                        "reduceDtype " + settings.reduceDtype(),
+                        "maxGatheredUnits " + settings.maxGatheredUnits(),
+                        "shardedModules " + new TreeSet<>(settings.shardedModules()),
+                        "replicas " + settings.replicas())),
+                "setting",
+                "settings and units");
+    }
+
+    /** Checks that all ranks have the same units, because they determine the order of collectives. */
+    private void requireSameUnits(ProcessGroup group) {
         var descriptions = new ArrayList<String>();
-        descriptions.add("computeDtype " + settings.computeDtype());
-        descriptions.add("reduceDtype " + settings.reduceDtype());
-        descriptions.add("maxGatheredUnits " + settings.maxGatheredUnits());
         for (int i = 0; i < units.size(); i++) {
             for (FsdpParameter parameter : units.get(i).parameters()) {
                 descriptions.add(parameter.name() + " in unit " + i + (parameter.isSharded() ? "" : " not sharded"));
             }
         }
-        SameParameters.require(group, descriptions, "setting", "settings and units");
+        SameParameters.require(group, descriptions, "parameter", "settings and units");
     }
 
     private static boolean isSharded(NnModule layer) {

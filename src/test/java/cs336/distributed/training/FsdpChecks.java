@@ -1543,6 +1543,7 @@ public final class FsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
             for (FsdpSettings other : List.of(
                     STANDARD.withUnits(module -> group.rank() == 1 && module instanceof CourseModel),
                     STANDARD.withShardedModules(group.rank() == 1 ? "norm1" : "norm2"),
+                    STANDARD.withShardedModules(group.rank() == 1 ? "norm1" : "absent"),
                     STANDARD.withMaxGatheredUnits(2 + group.rank()),
                     STANDARD.withComputeDtype(group.rank() == 0 ? DType.BFLOAT16 : DType.FLOAT16),
                     STANDARD.withReduceDtype(group.rank() == 0 ? DType.FLOAT32 : FP64))) {

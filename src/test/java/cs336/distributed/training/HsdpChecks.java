@@ -162,13 +162,16 @@ public final class HsdpChecks implements RankProgram<FsdpChecks.FsdpTask, Linked
                                     IllegalArgumentException.class,
                                     () -> new FullyShardedDataParallel(model, group, FSDP.withReplicas(3)))
                             .getMessage());
-            FsdpSettings different = FSDP.withReplicas(group.rank() == 2 ? 4 : 2);
-            assertEquals(
-                    "replicas must be equal on all ranks; it is 2 on rank 0 and 4 on rank 2",
-                    assertThrows(
-                                    IllegalArgumentException.class,
-                                    () -> FullyShardedDataParallel.construct(() -> model, group, different))
-                            .getMessage());
+            for (int other : new int[] {1, 4}) {
+                FsdpSettings different = FSDP.withReplicas(group.rank() == 2 ? other : 2);
+                assertEquals(
+                        "setting 4 is replicas 2 on rank 0, but replicas " + other
+                                + " on rank 2; all ranks must have the same settings and units",
+                        assertThrows(
+                                        IllegalArgumentException.class,
+                                        () -> FullyShardedDataParallel.construct(() -> model, group, different))
+                                .getMessage());
+            }
         }
         assertEquals(
                 "replicas must be at least 1, not 0",
