@@ -106,7 +106,7 @@ final class GradientBucket implements GradientCollective {
         }
     }
 
-    /** Returns whether the gradient of one of the parameters is a view of the buffer, and which; -1 if none is. */
+    /** Returns the index of the first parameter whose gradient is a view of the buffer, or -1. */
     int firstInBuffer() {
         try (var scope = MemoryScope.open()) {
             for (int i = 0; i < members.length; i++) {
