@@ -174,7 +174,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         present = new boolean[parameters.size()];
         order = IntStream.range(0, collectives.size()).toArray();
         used = new UsedParameters(parameters.size(), group.device());
-        earlyStep = new EarlyStepCheck("parameters", parameters);
+        earlyStep = new EarlyStepCheck(parameters);
         begin();
         thread = overlaps ? new CommunicationThread(group.device()) : null;
         hooks = overlaps ? GradientHooks.of(parameters, this::requireFirstPass, this::ready) : null;

@@ -10,17 +10,10 @@ import org.bytedeco.pytorch.Tensor;
 final class EarlyStepCheck {
     private static final long NO_VERSIONS = -1;
 
-    private final String what;
     private final List<Tensor> parameters;
     private long versions = NO_VERSIONS; // in the first backward pass since the last reset
 
-    /**
-     * Creates a check.
-     *
-     * @param what the parameters, for the error
-     */
-    EarlyStepCheck(String what, List<Tensor> parameters) {
-        this.what = what;
+    EarlyStepCheck(List<Tensor> parameters) {
         this.parameters = List.copyOf(parameters);
     }
 
@@ -39,7 +32,7 @@ final class EarlyStepCheck {
     /** @throws IllegalStateException if a parameter has changed since the first backward pass */
     void requireNoStep() {
         if (versions != NO_VERSIONS && versions != sum()) {
-            throw new IllegalStateException(what + " changed after a backward pass before"
+            throw new IllegalStateException("parameters changed after a backward pass before"
                     + " finishGradientSynchronization(); call it before the optimizer's step");
         }
     }

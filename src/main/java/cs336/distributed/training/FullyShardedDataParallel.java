@@ -174,8 +174,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                 replicated.stream().map(FsdpParameter::master).toList(),
                 Long.MAX_VALUE);
         used = new UsedParameters(trainable.size(), group.device());
-        earlyStep = new EarlyStepCheck(
-                "parameters", trainable.stream().map(FsdpParameter::master).toList());
+        earlyStep =
+                new EarlyStepCheck(trainable.stream().map(FsdpParameter::master).toList());
         ShardedParameters.addCheck(reductionCheck);
         for (FsdpUnit unit : units) {
             unit.hook = new BackwardHook(() -> beforeBackward(unit));
