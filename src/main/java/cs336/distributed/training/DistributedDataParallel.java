@@ -16,7 +16,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.BiFunction;
+import java.util.function.Function;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
@@ -115,12 +115,7 @@ public final class DistributedDataParallel implements AutoCloseable {
      *     trainable
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, Strategy strategy) {
-        this(
-                module,
-                group,
-                strategy.toString(),
-                (names, parameters) -> collectives(strategy, names, parameters),
-                strategy.overlaps());
+        this(module, group, strategy.toString(), parameters -> collectives(strategy, parameters), strategy.overlaps());
     }
 
     /**
@@ -134,19 +129,19 @@ public final class DistributedDataParallel implements AutoCloseable {
      * @throws IllegalArgumentException also if the optimizer has another sharding or lacks a parameter
      */
     public DistributedDataParallel(NnModule module, ProcessGroup group, ShardedOptimizer<?> optimizer) {
-        this(module, group, "ZeRO stage 1", (names, parameters) -> optimizer.gradientCollectives(parameters), true);
+        this(module, group, "ZeRO stage 1", optimizer::gradientCollectives, true);
     }
 
     private DistributedDataParallel(
             NnModule module,
             ProcessGroup group,
             String strategy,
-            BiFunction<List<String>, List<Tensor>, List<GradientCollective>> layout,
+            Function<List<Tensor>, List<GradientCollective>> layout,
             boolean overlaps) {
         this.module = module;
         this.group = group;
         known = new KnownParameters(module);
-        SameParameters.require(group, new ArrayList<>(List.of(strategy)), "strategy", "strategy");
+        SameParameters.require(group, List.of(strategy), "strategy", "strategy");
         Map<String, Tensor> tensors = ModuleTensors.of(module);
         SameParameters.require(group, tensors);
         ModuleTensors.broadcast(group, tensors);
@@ -162,7 +157,7 @@ public final class DistributedDataParallel implements AutoCloseable {
         if (parameters.isEmpty()) {
             throw new IllegalArgumentException("module must have a trainable parameter");
         }
-        collectives = layout.apply(names, parameters);
+        collectives = layout.apply(parameters);
         collectiveOf = new int[parameters.size()];
         for (int c = 0; c < collectives.size(); c++) {
             for (int member : collectives.get(c).members()) {
@@ -373,21 +368,20 @@ public final class DistributedDataParallel implements AutoCloseable {
         }
     }
 
-    private static List<GradientCollective> collectives(
-            Strategy strategy, List<String> names, List<Tensor> parameters) {
+    private static List<GradientCollective> collectives(Strategy strategy, List<Tensor> parameters) {
         int n = parameters.size();
         if (strategy instanceof Strategy.Naive) {
-            return single(IntStream.range(0, n), names, parameters);
+            return single(IntStream.range(0, n), parameters);
         }
         if (strategy instanceof Strategy.Overlapped) {
-            return single(IntStream.range(0, n).map(i -> n - 1 - i), names, parameters);
+            return single(IntStream.range(0, n).map(i -> n - 1 - i), parameters);
         }
         long most = strategy instanceof Strategy.Bucketed bucketed ? bucketed.bytes() : Long.MAX_VALUE;
-        return List.copyOf(GradientBucket.of(names, parameters, most));
+        return List.copyOf(GradientBucket.of(parameters, most));
     }
 
-    private static List<GradientCollective> single(IntStream indices, List<String> names, List<Tensor> parameters) {
-        return indices.mapToObj(i -> (GradientCollective) new SingleGradient(i, names.get(i), parameters.get(i)))
+    private static List<GradientCollective> single(IntStream indices, List<Tensor> parameters) {
+        return indices.mapToObj(i -> (GradientCollective) new SingleGradient(i, parameters.get(i)))
                 .toList();
     }
 
@@ -469,7 +463,7 @@ public final class DistributedDataParallel implements AutoCloseable {
 
     private void start(int collective) {
         try (var scope = MemoryScope.open()) {
-            Tensor gradients = collectives.get(collective).collect(present);
+            Tensor gradients = collectives.get(collective).collect(names, present);
             if (hooks == null) {
                 group.allReduce(gradients, Reduction.AVERAGE);
             } else {

@@ -103,7 +103,6 @@ final class FlatBucket implements AutoCloseable {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             var indices = new ArrayList<Integer>();
-            var names = new ArrayList<String>();
             var members = new ArrayList<Tensor>();
             var views = new ArrayList<Tensor>();
             Tensor flat = torch.zeros_like(values);
@@ -112,7 +111,6 @@ final class FlatBucket implements AutoCloseable {
                 for (int i = 0; i < trainable.size(); i++) {
                     if (trainable.get(i).is_same(parameter)) {
                         indices.add(i);
-                        names.add(slot.name());
                         members.add(parameter);
                         views.add(view(flat, slot.offset(), slot.elements(), Tensors.shape(parameter)));
                     }
@@ -122,7 +120,7 @@ final class FlatBucket implements AutoCloseable {
                 return null;
             }
             int[] at = indices.stream().mapToInt(Integer::intValue).toArray();
-            var bucket = new GradientBucket(at, names, members, views, MemoryScope.keep(flat));
+            var bucket = new GradientBucket(at, members, views, MemoryScope.keep(flat));
             return new ReduceScatterBucket(bucket, shardOf(flat));
         }
     }

@@ -67,12 +67,12 @@ record FsdpUnits(NnModule module, DeviceMesh mesh, Map<String, FsdpParameter> pa
     private static void requireSameSettings(ProcessGroup group, FsdpSettings settings) {
         SameParameters.require(
                 group,
-                new ArrayList<>(List.of(
+                List.of(
                         "computeDtype " + settings.computeDtype(),
                         "reduceDtype " + settings.reduceDtype(),
                         "maxGatheredUnits " + settings.maxGatheredUnits(),
                         "shardedModules " + new TreeSet<>(settings.shardedModules()),
-                        "replicas " + settings.replicas())),
+                        "replicas " + settings.replicas()),
                 "setting",
                 "settings and units");
     }

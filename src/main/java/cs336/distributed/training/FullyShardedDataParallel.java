@@ -169,10 +169,8 @@ public final class FullyShardedDataParallel implements AutoCloseable {
         trainable =
                 parameters.values().stream().filter(FsdpParameter::isTrainable).toList();
         replicated = trainable.stream().filter(p -> !p.isSharded()).toList();
-        replicatedGradients = GradientBucket.of(
-                replicated.stream().map(FsdpParameter::name).toList(),
-                replicated.stream().map(FsdpParameter::master).toList(),
-                Long.MAX_VALUE);
+        replicatedGradients =
+                GradientBucket.of(replicated.stream().map(FsdpParameter::master).toList(), Long.MAX_VALUE);
         used = new UsedParameters(trainable.size(), group.device());
         earlyStep =
                 new EarlyStepCheck(trainable.stream().map(FsdpParameter::master).toList());
@@ -544,10 +542,11 @@ public final class FullyShardedDataParallel implements AutoCloseable {
                             && !trainable.get(i).isSharded();
         }
         replicated.forEach(FsdpParameter::expectGradient);
+        List<String> names = replicated.stream().map(FsdpParameter::name).toList();
         boolean[] collected = new boolean[replicated.size()];
         List<PendingCollective> reductions = new ArrayList<>();
         for (GradientBucket bucket : replicatedGradients) {
-            reductions.add(bucket.start(group, bucket.collect(collected)));
+            reductions.add(bucket.start(group, bucket.collect(names, collected)));
         }
         reductions.add(used.start(group, present));
         units.forEach(FsdpUnit::addReduced);

@@ -20,7 +20,6 @@ final class GradientBucket implements GradientCollective {
     static final AtenOperator FOREACH_COPY = AtenOperator.of("aten::_foreach_copy_", "");
 
     private final int[] members;
-    private final List<String> names;
     private final List<Tensor> parameters;
     private final List<Tensor> views = new ArrayList<>(); // into the buffer, shaped like the parameters
     private final Tensor buffer;
@@ -29,12 +28,10 @@ final class GradientBucket implements GradientCollective {
     /**
      * Creates a bucket with a new buffer.
      *
-     * @param allNames the names of the parameters of the layout
      * @param all the parameters of the layout, all on one device
      */
-    GradientBucket(BucketLayout.Bucket bucket, List<String> allNames, List<Tensor> all) {
+    GradientBucket(BucketLayout.Bucket bucket, List<Tensor> all) {
         members = bucket.parameters().stream().mapToInt(Integer::intValue).toArray();
-        names = bucket.parameters().stream().map(allNames::get).toList();
         parameters = bucket.parameters().stream().map(all::get).toList();
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
@@ -57,9 +54,8 @@ final class GradientBucket implements GradientCollective {
      * @param members indices of the parameters
      * @param views views of the buffer, shaped like the parameters; closed with the bucket, like the buffer
      */
-    GradientBucket(int[] members, List<String> names, List<Tensor> parameters, List<Tensor> views, Tensor buffer) {
+    GradientBucket(int[] members, List<Tensor> parameters, List<Tensor> views, Tensor buffer) {
         this.members = members;
-        this.names = List.copyOf(names);
         this.parameters = List.copyOf(parameters);
         this.views.addAll(views);
         this.buffer = buffer;
@@ -67,12 +63,12 @@ final class GradientBucket implements GradientCollective {
     }
 
     /** Returns new buckets of at most this size for the gradients of all these parameters; see {@link BucketLayout}. */
-    static List<GradientBucket> of(List<String> names, List<Tensor> parameters, long mostBytes) {
+    static List<GradientBucket> of(List<Tensor> parameters, long mostBytes) {
         List<BucketLayout.ParameterSize> sizes = parameters.stream()
                 .map(parameter -> new BucketLayout.ParameterSize(parameter.numel(), DType.of(parameter)))
                 .toList();
         return BucketLayout.of(sizes, mostBytes).buckets().stream()
-                .map(bucket -> new GradientBucket(bucket, names, parameters))
+                .map(bucket -> new GradientBucket(bucket, parameters))
                 .toList();
     }
 
@@ -82,7 +78,7 @@ final class GradientBucket implements GradientCollective {
     }
 
     @Override
-    public Tensor collect(boolean[] present) {
+    public Tensor collect(List<String> names, boolean[] present) {
         try (var scope = MemoryScope.open();
                 var noGrad = NoGrad.open()) {
             List<Tensor> outside = new ArrayList<>(members.length);
@@ -93,7 +89,7 @@ final class GradientBucket implements GradientCollective {
                 if (!gradient.defined()) {
                     views.get(i).zero_();
                 } else if (!gradient.is_same(views.get(i))) {
-                    GradientCollective.requireDense(names.get(i), gradient);
+                    GradientCollective.requireDense(names.get(members[i]), gradient);
                     outside.add(gradient);
                     targets.add(views.get(i));
                 }

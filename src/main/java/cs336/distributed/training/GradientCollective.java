@@ -15,11 +15,12 @@ interface GradientCollective extends AutoCloseable {
      * Collects the gradients in one tensor. Afterwards each member's {@code grad()} is in this tensor; a missing
      * gradient is replaced by zeros.
      *
+     * @param names the names of all parameters
      * @param present receives for each member, at its index, whether it had a gradient
      * @return a contiguous tensor, in the caller's memory scope or owned by this object
      * @throws IllegalStateException if a gradient is sparse
      */
-    Tensor collect(boolean[] present);
+    Tensor collect(List<String> names, boolean[] present);
 
     /** Starts to average the collected gradients over all ranks; by default with an all-reduce. */
     default PendingCollective start(ProcessGroup group, Tensor gradients) {

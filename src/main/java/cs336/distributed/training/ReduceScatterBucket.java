@@ -27,8 +27,8 @@ final class ReduceScatterBucket implements GradientCollective {
     }
 
     @Override
-    public Tensor collect(boolean[] present) {
-        return bucket.collect(present);
+    public Tensor collect(List<String> names, boolean[] present) {
+        return bucket.collect(names, present);
     }
 
     /** Starts an in-place reduce-scatter. The buffer outside of this rank's shard keeps its values. */

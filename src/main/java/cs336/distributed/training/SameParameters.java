@@ -60,7 +60,7 @@ final class SameParameters {
     }
 
     /** Compares the {@linkplain #describe descriptions} of the tensors of all ranks. All ranks must call it. */
-    static void require(ProcessGroup group, ArrayList<String> descriptions) {
+    static void require(ProcessGroup group, List<String> descriptions) {
         require(group, descriptions, "tensor", "model");
     }
 
@@ -70,8 +70,8 @@ final class SameParameters {
      * @param each what is described
      * @param whole what must be the same
      */
-    static void require(ProcessGroup group, ArrayList<String> descriptions, String each, String whole) {
-        List<ArrayList<String>> all = group.allGather(descriptions);
+    static void require(ProcessGroup group, List<String> descriptions, String each, String whole) {
+        List<ArrayList<String>> all = group.allGather(new ArrayList<>(descriptions));
         for (int rank = 1; rank < all.size(); rank++) {
             List<String> first = all.get(0);
             List<String> other = all.get(rank);

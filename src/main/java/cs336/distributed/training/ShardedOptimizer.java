@@ -122,7 +122,7 @@ public final class ShardedOptimizer<O> implements Optimizer {
         String description = sharding instanceof Sharding.AllGather flat
                 ? sharding + " of buckets of " + flat.bucketMb() + " MB"
                 : String.valueOf(sharding);
-        SameParameters.require(group, new ArrayList<>(List.of(description)), "sharding", "sharding");
+        SameParameters.require(group, List.of(description), "sharding", "sharding");
     }
 
     /**

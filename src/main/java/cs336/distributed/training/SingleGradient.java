@@ -1,17 +1,16 @@
 package cs336.distributed.training;
 
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
 /** The gradient of one parameter, all-reduced in place without a copy. */
 final class SingleGradient implements GradientCollective {
     private final int index;
-    private final String name;
     private final Tensor parameter;
 
-    SingleGradient(int index, String name, Tensor parameter) {
+    SingleGradient(int index, Tensor parameter) {
         this.index = index;
-        this.name = name;
         this.parameter = parameter;
     }
 
@@ -21,11 +20,11 @@ final class SingleGradient implements GradientCollective {
     }
 
     @Override
-    public Tensor collect(boolean[] present) {
+    public Tensor collect(List<String> names, boolean[] present) {
         Tensor gradient = parameter.grad();
         present[index] = gradient.defined();
         if (present[index]) {
-            GradientCollective.requireDense(name, gradient);
+            GradientCollective.requireDense(names.get(index), gradient);
             return gradient;
         }
         Tensor zeros = torch.zeros_like(parameter);
